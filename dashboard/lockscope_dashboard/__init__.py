@@ -1,0 +1,1 @@
+"""lockscope_dashboard: the Streamlit lock explorer."""

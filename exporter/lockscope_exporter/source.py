@@ -1,0 +1,42 @@
+"""What every reader of live locks offers, whichever feed is behind it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockscope_exporter.state import Family, LockState, NodeStatus
+
+
+class Source(Protocol):
+    """A running view of the live locks of one or more targets.
+
+    All methods are safe from any thread, never raise for an unreachable server (``nodes`` says so) and never
+    wait for Redis: they answer from memory.
+    """
+
+    def start(self) -> None:
+        """Begin sampling in background threads."""
+
+    def stop(self) -> None:
+        """Stop the threads and close the connections; idempotent."""
+
+    def ready(self) -> bool:
+        """Tell whether every configured target was sampled completely at least once, or found unreachable."""
+
+    def wait_ready(self, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds for ``ready``; return it."""
+
+    def nodes(self) -> Sequence[NodeStatus]:
+        """Return how sampling of each node stands."""
+
+    def families(self) -> Sequence[Family]:
+        """Return the running counts by prefix; cost grows with the prefixes, not with the locks."""
+
+    def locks(self) -> Sequence[LockState]:
+        """Return every live lock, classified now; cost grows with the locks."""
+
+    def lock(self, key: bytes, field: bytes | None = None) -> LockState | None:
+        """Return one live lock, or ``None`` if no lock of that key is known."""

@@ -1,0 +1,171 @@
+"""Self-describing owner tokens: who holds a lock, readable from the lock's own value."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import re
+import socket
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from urllib.parse import quote, unquote_to_bytes
+from uuid import UUID
+
+from lockscope.jobs import NO_JOB_TYPE, Job
+
+VERSION = "ls1"
+MAX_BYTES = 512
+
+_MAX_HOST = 96
+_MAX_TYPE = 120
+_MAX_ID = 120
+_UUID_HEX = re.compile(rb"[0-9a-f]{12}[1-5][0-9a-f]{3}[89ab][0-9a-f]{15}", re.IGNORECASE)
+_UUID_EPOCH = 0x01B21DD213814000  # 100 ns intervals from 1582-10-15 to 1970-01-01 (RFC 9562, section 5.1)
+_MULTICAST = 0x010000000000
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What an owner token says of its holder; ``None`` where it says nothing.
+
+    Attributes:
+        host: host name of the holder.
+        pid: its process id.
+        worker: random name of the process, the key of its presence channel.
+        job_type: bounded name of the task.
+        job_id: the queue's id of the run.
+        started_at: unix time in seconds when the call to acquire began.
+    """
+
+    host: str | None = None
+    pid: int | None = None
+    worker: str | None = None
+    job_type: str | None = None
+    job_id: str | None = None
+    started_at: float | None = None
+
+
+class Process:
+    """This process as tokens name it; renewed in a forked child."""
+
+    def __init__(self) -> None:
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Take host and pid anew and draw a new worker name."""
+        self.host = socket.gethostname()
+        self.pid = os.getpid()
+        self.worker = os.urandom(6).hex()
+        self.random = random.Random(os.urandom(32))
+        self.head = f"{VERSION};host={_quoted(self.host, _MAX_HOST)};pid={self.pid};worker={self.worker}"
+        _job_part.cache_clear()
+
+
+def fingerprint(token: bytes) -> str:
+    """Return the only form in which a token is ever shown: the first 8 hex digits of its SHA-256."""
+    return hashlib.sha256(token).hexdigest()[:8]
+
+
+def describe(job: Job, started_at: float) -> bytes:
+    """Make a fresh owner token that says who holds the lock.
+
+    Args:
+        job: the job that the lock is taken for.
+        started_at: unix time in seconds when the call to acquire began.
+
+    Returns:
+        ``ls1;host=…;pid=…;worker=…;type=…;id=…;at=…;n=…``, percent-encoded ASCII, at most 512 bytes. The
+        nonce has 128 random bits, so two tokens never agree.
+    """
+    nonce = process.random.getrandbits(128)
+    return f"{process.head}{_job_part(job.job_type, job.job_id)};at={started_at:.3f};n={nonce:032x}".encode()
+
+
+def parse(token: bytes) -> Owner | None:
+    """Read an owner token that ``describe`` made.
+
+    Args:
+        token: the exact bytes found in Redis.
+
+    Returns:
+        The owner, or ``None`` if these are not the bytes of such a token. Unknown fields are ignored, a
+        field that cannot be read is left out.
+    """
+    if len(token) > MAX_BYTES or not token.startswith(VERSION.encode() + b";"):
+        return None
+    fields: dict[str, str] = {}
+    for part in token.split(b";")[1:]:
+        name, separator, value = part.partition(b"=")
+        if separator:
+            fields.setdefault(name.decode("ascii", "replace"), _unquoted(value))
+    if "host" not in fields and "worker" not in fields:
+        return None
+    return Owner(
+        host=fields.get("host") or None,
+        pid=_integer(fields.get("pid")),
+        worker=_worker_name(fields.get("worker")),
+        job_type=fields.get("type") or None,
+        job_id=fields.get("id") or None,
+        started_at=_timestamp(fields.get("at")),
+    )
+
+
+def uuid1_owner(token: bytes) -> Owner | None:
+    """Read what the UUIDv1 that redis-py draws by default gives away: when the acquire attempt started.
+
+    Args:
+        token: 32 hex digits, or the same with dashes.
+
+    Returns:
+        An owner with ``started_at``, and with ``host`` as ``mac:…`` unless the node's multicast bit says
+        that it is random; ``None`` if it is no UUIDv1 of a believable time.
+    """
+    digits = token.replace(b"-", b"")
+    if _UUID_HEX.fullmatch(digits) is None:
+        return None
+    value = UUID(hex=digits.decode("ascii"))
+    if value.version != 1:
+        return None
+    started_at = (value.time - _UUID_EPOCH) / 1e7
+    if not 1.2e9 < started_at < time.time() + 86400:
+        return None
+    node = None if value.node & _MULTICAST else f"mac:{value.node:012x}"
+    return Owner(host=node, started_at=started_at)
+
+
+@lru_cache(maxsize=1024)
+def _job_part(job_type: str, job_id: str | None) -> str:
+    part = "" if job_type == NO_JOB_TYPE else f";type={_quoted(job_type, _MAX_TYPE)}"
+    return part if job_id is None else f"{part};id={_quoted(job_id, _MAX_ID)}"
+
+
+def _quoted(text: str, limit: int) -> str:
+    """Percent-encode ``text`` and cut it to ``limit`` bytes without cutting an escape in two."""
+    encoded = quote(text.encode("utf-8", "surrogateescape"), safe="/:@+,.-_~")
+    if len(encoded) <= limit:
+        return encoded
+    return re.sub(r"%[0-9A-F]?$", "", encoded[:limit])
+
+
+def _unquoted(value: bytes) -> str:
+    return unquote_to_bytes(value).decode("utf-8", "replace")
+
+
+def _integer(text: str | None) -> int | None:
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 20 else None
+
+
+def _timestamp(text: str | None) -> float | None:
+    if not text or not re.fullmatch(r"\d{1,12}(\.\d{1,9})?", text, re.ASCII):
+        return None
+    return float(text)
+
+
+def _worker_name(text: str | None) -> str | None:
+    return text if text and re.fullmatch(r"[0-9a-f]{6,32}", text) else None
+
+
+process = Process()
+os.register_at_fork(after_in_child=process.refresh)

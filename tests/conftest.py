@@ -1,0 +1,46 @@
+"""Fixtures that every test may use: real servers, clean between tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from servers import RedisServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import redis
+
+
+@pytest.fixture(scope="session")
+def shared_server() -> Iterator[RedisServer]:
+    """Give one redis-server (unix socket and port) a test worker; tests take ``server``, which is clean."""
+    server = RedisServer(port=None)
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def server(shared_server: RedisServer) -> RedisServer:
+    """Give a running redis-server with no keys in it."""
+    client = shared_server.client()
+    client.flushall()
+    client.close()
+    return shared_server
+
+
+@pytest.fixture
+def client(server: RedisServer) -> Iterator[redis.Redis]:
+    """Give a client of the clean server."""
+    client = server.client()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def own_server() -> Iterator[RedisServer]:
+    """Give a redis-server of the test's own, to restart, pause or configure."""
+    server = RedisServer(port=None)
+    yield server
+    server.close()
