@@ -56,6 +56,8 @@ class LockState:
         age_seconds: how long the lock has been held at ``sampled_at``; ``None`` if nothing tells.
         age_at_least: the age is only a lower bound (the lock was there when sampling began).
         expected_hold_seconds: threshold beyond which the lock is overdue, if known.
+        lease_seconds: remaining time to live when the lock was last seen to be taken or renewed, what a full
+            countdown bar stands for; ``None`` without expiry or before that was seen.
         holders: everyone who holds it; one for a plain lock, none where the dialect names no owner.
         weak_owner: the owner value is constant or shared, so a release cannot be verified.
         value: for string locks the exact bytes of the value, for others ``None``; never shown.
@@ -77,6 +79,7 @@ class LockState:
     age_seconds: float | None = None
     age_at_least: bool = False
     expected_hold_seconds: float | None = None
+    lease_seconds: float | None = None
     holders: tuple[Holder, ...] = ()
     weak_owner: bool = False
     value: bytes | None = None
