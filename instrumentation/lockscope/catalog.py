@@ -150,7 +150,7 @@ RELEASE = Metric(
 TTL_USED = Metric(
     "redis_lock_ttl_used_ratio",
     "histogram",
-    "Hold time as a share of the TTL, at release.",
+    "Share of the TTL used at release, counted from the last renewal.",
     SHIM_LABELS,
     "shim",
     USED_BUCKETS,

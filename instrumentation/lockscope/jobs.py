@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import contextlib
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -37,7 +37,7 @@ def current_job() -> Job:
     return _current.get()
 
 
-@contextmanager
+@contextlib.contextmanager
 def job(
     job_type: str | None = None, *, job_id: str | None = None, resource_id: str | None = None
 ) -> Iterator[Job]:
@@ -64,7 +64,7 @@ def job(
     try:
         yield inner
     finally:
-        try:
+        with contextlib.suppress(
+            ValueError
+        ):  # a generator finalised in another context has nothing to restore
             _current.reset(token)
-        except ValueError:  # a generator finalised in another context: there is nothing to restore there
-            pass

@@ -40,6 +40,16 @@ _RUNS = re.compile(r"\*(?:[-._,; \x21-\x2e]?\*)+")
 _PLACE = "\x00"
 
 
+def key_bytes(key: bytes | str) -> bytes:
+    """Return ``key`` as the bytes that Redis sees, also where text holds stray surrogates."""
+    if not isinstance(key, str):
+        return bytes(key)
+    try:
+        return key.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return key.encode("utf-8", "replace")
+
+
 def prefix_of(key: bytes | str, patterns: Iterable[str] = ()) -> str:
     """Return the name of the family of keys that ``key`` belongs to, written as a Redis glob.
 
@@ -57,7 +67,7 @@ def prefix_of(key: bytes | str, patterns: Iterable[str] = ()) -> str:
     >>> prefix_of(b"lock:order:4711")
     'lock:order:*'
     """
-    raw = key.encode("utf-8", "surrogateescape") if isinstance(key, str) else bytes(key)
+    raw = key_bytes(key)
     for pattern in patterns:
         if compile_glob(pattern.encode()).fullmatch(raw):
             return pattern

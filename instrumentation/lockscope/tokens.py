@@ -24,6 +24,9 @@ _MAX_ID = 120
 _UUID_HEX = re.compile(rb"[0-9a-f]{12}[1-5][0-9a-f]{3}[89ab][0-9a-f]{15}", re.IGNORECASE)
 _UUID_EPOCH = 0x01B21DD213814000  # 100 ns intervals from 1582-10-15 to 1970-01-01 (RFC 9562, section 5.1)
 _MULTICAST = 0x010000000000
+_REDIS_ERA = 1.2e9  # unix time in 2008: a UUID from before Redis is no acquire attempt
+_A_DAY = 86400.0
+_MAX_DIGITS = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +132,7 @@ def uuid1_owner(token: bytes) -> Owner | None:
     if value.version != 1:
         return None
     started_at = (value.time - _UUID_EPOCH) / 1e7
-    if not 1.2e9 < started_at < time.time() + 86400:
+    if not _REDIS_ERA < started_at < time.time() + _A_DAY:
         return None
     node = None if value.node & _MULTICAST else f"mac:{value.node:012x}"
     return Owner(host=node, started_at=started_at)
@@ -154,7 +157,7 @@ def _unquoted(value: bytes) -> str:
 
 
 def _integer(text: str | None) -> int | None:
-    return int(text) if text and text.isascii() and text.isdecimal() and len(text) < 20 else None
+    return int(text) if text and text.isascii() and text.isdecimal() and len(text) <= _MAX_DIGITS else None
 
 
 def _timestamp(text: str | None) -> float | None:

@@ -1,0 +1,116 @@
+"""Hand events to sinks, so that no sink can reach the application."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import threading
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lockscope.events import LockEvent
+
+    Sink = Callable[[LockEvent], None]
+
+_log = logging.getLogger("lockscope.sinks")
+_COMPLAIN_EVERY = 60.0  # seconds between two log records about one failing sink
+
+
+class Emitter:
+    """Hands each event to an immutable tuple of sinks.
+
+    A sink that raises is counted in ``errors`` by its name and logged at most once a minute; the others
+    still get the event and the caller never notices.
+
+    Args:
+        sinks: callables that take one ``LockEvent``.
+    """
+
+    def __init__(self, sinks: tuple[Sink, ...] = ()) -> None:
+        self.sinks = sinks
+        self.errors: dict[str, int] = {}
+        self._complained: dict[str, float] = {}
+
+    def __call__(self, event: LockEvent) -> None:
+        """Hand ``event`` to every sink."""
+        for sink in self.sinks:
+            try:
+                sink(event)
+            except Exception:  # noqa: BLE001 - whatever a sink raises stays here
+                self._failed(sink)
+
+    def _failed(self, sink: Sink) -> None:
+        name = sink_name(sink)
+        self.errors[name] = self.errors.get(name, 0) + 1
+        now = time.monotonic()
+        if now - self._complained.get(name, -_COMPLAIN_EVERY) >= _COMPLAIN_EVERY:
+            self._complained[name] = now
+            with contextlib.suppress(Exception):  # logging itself is broken: there is nobody left to tell
+                _log.exception("sink %s failed (%d so far); its events are lost", name, self.errors[name])
+
+
+def sink_name(sink: Sink) -> str:
+    """Return the bounded name under which a sink's failures are counted."""
+    return str(getattr(sink, "name", None) or getattr(sink, "__qualname__", None) or type(sink).__qualname__)
+
+
+class Background:
+    """Runs a sink on a thread of its own, so that one that blocks holds up nobody.
+
+    The queue is bounded; what does not fit is dropped and counted in ``dropped``. The thread starts with the
+    first event of each process, so a fork needs no care.
+
+    Args:
+        sink: the sink that may block.
+        size: events that may wait.
+    """
+
+    def __init__(self, sink: Sink, size: int = 10_000) -> None:
+        self.name = sink_name(sink)
+        self.dropped = 0
+        self._emit = Emitter((sink,))
+        self._size = size
+        self._pid = 0
+        self._lock = threading.Lock()
+        self._queue: queue.SimpleQueue[LockEvent | None] = queue.SimpleQueue()
+
+    @property
+    def errors(self) -> int:
+        """Events that the sink failed to take."""
+        return sum(self._emit.errors.values())
+
+    def __call__(self, event: LockEvent) -> None:
+        """Queue ``event``, or drop it if too many wait already."""
+        if self._pid != os.getpid():
+            self._start()
+        if self._queue.qsize() >= self._size:
+            self.dropped += 1
+        else:
+            self._queue.put(event)
+
+    def close(self, timeout: float = 1.0) -> None:
+        """Let the sink finish what is queued, for at most ``timeout`` seconds."""
+        if self._pid == os.getpid():
+            self._queue.put(None)
+            self._thread.join(timeout)
+            self._pid = 0
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._pid == os.getpid():
+                return
+            self._queue = queue.SimpleQueue()
+            self._thread = threading.Thread(
+                target=self._run, args=(self._queue,), name=f"lockscope-{self.name}", daemon=True
+            )
+            self._thread.start()
+            self._pid = os.getpid()
+
+    def _run(self, events: queue.SimpleQueue[LockEvent | None]) -> None:
+        while (event := events.get()) is not None:
+            self._emit(event)

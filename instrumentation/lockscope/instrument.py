@@ -1,0 +1,129 @@
+"""Switch observation on and off for this process."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from lockscope import runtime
+from lockscope.emit import Background, Emitter
+from lockscope.prefixes import Prefixes
+from lockscope.record import Recorder
+from lockscope.seams import redis_py
+from lockscope.settings import read
+from lockscope.sinks.logs import LogSink
+from lockscope.sinks.prometheus import PrometheusSink
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client import CollectorRegistry
+
+    from lockscope.emit import Sink
+    from lockscope.settings import Settings
+
+_log = logging.getLogger("lockscope")
+_switch = threading.RLock()
+
+
+def instrument(
+    *,
+    prefixes: Iterable[str] | None = None,
+    max_prefixes: int | None = None,
+    describe_owner: bool | None = None,
+    blocked_by: bool | None = None,
+    prometheus: bool | None = None,
+    logs: bool | None = None,
+    registry: CollectorRegistry | None = None,
+    sinks: Iterable[Sink] = (),
+) -> None:
+    """Observe every redis-py lock of this process from now on, also those that exist already.
+
+    Calling it again changes nothing; call ``uninstrument`` first to observe with other settings. What is
+    left out comes from the environment (``LOCKSCOPE_…``), then from the defaults in ``Settings``.
+
+    Args:
+        prefixes: Redis globs that name families of keys, in order of preference.
+        max_prefixes: cap on distinct prefixes.
+        describe_owner: pass owner tokens that say who holds the lock; a caller's own token is left alone.
+        blocked_by: on a refused lock read once who holds it.
+        prometheus: count in Prometheus metrics.
+        logs: write log records.
+        registry: where the metrics live; the default is ``prometheus_client``'s global registry.
+        sinks: further callables that take each ``LockEvent``; each runs on a thread of its own.
+
+    Raises:
+        ValueError: a setting cannot be read; nothing was changed.
+    """
+    with _switch:
+        if runtime.recorder is not None:
+            redis_py.install()  # another tool may have put a method back meanwhile
+            return
+        settings = read(
+            prefixes=None if prefixes is None else _globs(prefixes),
+            max_prefixes=max_prefixes,
+            describe_owner=describe_owner,
+            blocked_by=blocked_by,
+            prometheus=prometheus,
+            logs=logs,
+        )
+        runtime.describe_owner = settings.describe_owner
+        runtime.recorder = _recorder(settings, registry, tuple(sinks))
+        redis_py.install()
+
+
+def ensure_recorder() -> None:
+    """Make a recorder from the environment's settings if none is there, without observing any class."""
+    with _switch:
+        if runtime.recorder is None:
+            settings = read()
+            runtime.describe_owner = settings.describe_owner
+            runtime.recorder = _recorder(settings, None, ())
+
+
+def uninstrument() -> None:
+    """Stop observing; locks that are held go on as if they had never been observed. Idempotent."""
+    with _switch:
+        recorder, runtime.recorder = runtime.recorder, None
+        if recorder is None:
+            return
+        redis_py.remove()
+        recorder.forget()
+        for sink in recorder.emit.sinks:
+            if isinstance(sink, Background):
+                sink.close()
+
+
+def _recorder(settings: Settings, registry: CollectorRegistry | None, extra: tuple[Sink, ...]) -> Recorder:
+    emit = Emitter()
+    prefixes = Prefixes(settings.prefixes, settings.max_prefixes)
+    recorder = Recorder(emit, prefixes, read_blocked_by=settings.blocked_by)
+    sinks: list[Sink] = []
+    if settings.prometheus:
+        sinks.append(
+            PrometheusSink(
+                registry,
+                before_collect=recorder.drain,
+                overflowed=lambda: prefixes.overflowed,
+                sink_errors=lambda: _errors(emit),
+            )
+        )
+    if settings.logs:
+        sinks.append(LogSink())
+    sinks.extend(Background(sink) for sink in extra)
+    emit.sinks = tuple(sinks)
+    return recorder
+
+
+def _errors(emit: Emitter) -> dict[str, int]:
+    """Return by sink how many events it failed to take or was too slow for."""
+    errors = dict(emit.errors)
+    for sink in emit.sinks:
+        if isinstance(sink, Background):
+            errors[sink.name] = errors.get(sink.name, 0) + sink.errors + sink.dropped
+    return errors
+
+
+def _globs(prefixes: Iterable[str]) -> object:
+    return prefixes if isinstance(prefixes, str) else tuple(prefixes)

@@ -1,0 +1,338 @@
+"""What a seam reports and what becomes of it: attempts and leases of this process, turned into events.
+
+A seam (``lockscope.seams``) knows one library's calls; it tells a ``Recorder`` what began and how it ended.
+Nothing here talks to Redis.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+from redis.exceptions import RedisError
+
+from lockscope import events
+from lockscope.events import LockEvent
+from lockscope.jobs import Job, current_job
+from lockscope.prefixes import Prefixes, key_bytes
+
+if TYPE_CHECKING:
+    from lockscope.emit import Emitter
+    from lockscope.tokens import Owner
+
+_BLOCKED_BY_EVERY = 1.0  # seconds between two reads of one hot key's holder on refused try-locks
+_BLOCKED_BY_KEYS = 1024
+_ERROR_TEXT = 300
+
+
+class Attempt:
+    """One call to acquire in progress."""
+
+    __slots__ = ("attempts", "job", "key", "lock", "prefix", "started", "started_at", "waiting", "will_wait")
+
+    def __init__(self, lock: object, key: bytes, prefix: str, *, will_wait: bool) -> None:
+        self.lock = lock
+        self.key = key
+        self.prefix = prefix
+        self.job = current_job()
+        self.will_wait = will_wait
+        self.waiting = False
+        self.attempts = 0
+        self.started_at = time.time()
+        self.started = time.monotonic()
+
+
+class Lease:
+    """One lock that this process acquired. Times are ``time.monotonic`` seconds.
+
+    Attributes:
+        ttl: full length of the current lease in seconds, ``None`` if it never expires or is unknown.
+        deadline: when it lapses unless renewed, ``None`` likewise.
+        held: it counts in the held gauge.
+        lapse_reported_at: until when unprotected time has been reported.
+    """
+
+    __slots__ = (
+        "acquired", "deadline", "generation", "held", "job", "key", "lapse_reported_at", "prefix", "recorder",
+        "token", "ttl",
+    )  # fmt: skip
+
+    def __init__(self, recorder: Recorder, attempt: Attempt, token: bytes | None, ttl: float | None) -> None:
+        self.recorder = recorder
+        self.generation = recorder.generation
+        self.key = attempt.key
+        self.prefix = attempt.prefix
+        self.job = attempt.job
+        self.token = token
+        self.ttl = ttl
+        self.acquired = now = time.monotonic()
+        self.deadline = None if ttl is None else now + ttl
+        self.lapse_reported_at = self.deadline
+        self.held = True
+
+    def __del__(self) -> None:
+        # May run inside any allocation of any thread, so it only leaves a note for the next caller.
+        if self.held and self.generation == self.recorder.generation:
+            self.recorder.abandoned.append((self.key, self.prefix, self.job))
+
+
+# The attempt or the lock whose call this context observes: counts tries, stops double observation.
+observing: ContextVar[object] = ContextVar("lockscope_observing", default=None)
+
+
+class Recorder:
+    """Turns what seams report into events and keeps the books of this process.
+
+    Args:
+        emit: where events go.
+        prefixes: names the family of each key.
+        read_blocked_by: read who holds a lock that was refused.
+    """
+
+    def __init__(self, emit: Emitter, prefixes: Prefixes, *, read_blocked_by: bool = True) -> None:
+        self.emit = emit
+        self.prefixes = prefixes
+        self.read_blocked_by = read_blocked_by
+        self.generation = 0
+        self.abandoned: deque[tuple[bytes, str, Job]] = deque()
+        self._asked: dict[bytes, float] = {}
+
+    def forget(self) -> None:
+        """Count nothing as held or waiting any more: after a fork, or when observation ends."""
+        self.generation += 1
+        self.abandoned.clear()
+        for sink in self.emit.sinks:
+            reset = getattr(sink, "reset", None)
+            if reset is not None:
+                reset()
+
+    def drain(self) -> None:
+        """Report leases whose lock object was dropped without a release."""
+        while self.abandoned:
+            try:
+                key, prefix, job = self.abandoned.popleft()
+            except IndexError:  # another thread was faster
+                return
+            self.emit(LockEvent(events.ABANDONED, key, prefix, time.time(), job, ends_lease=True))
+
+    def begin(self, lock: object, key: bytes | str, *, will_wait: bool) -> Attempt:
+        """Note that a call to acquire begins; it must end in exactly one of the next three."""
+        if self.abandoned:
+            self.drain()
+        if type(key) is not str:
+            key = bytes(key)  # type: ignore[arg-type]  # redis-py also takes a memoryview
+        return Attempt(lock, key_bytes(key), self.prefixes.of(key), will_wait=will_wait)
+
+    def waiting(self, attempt: Attempt) -> None:
+        """Note that the first try was refused and the call now waits."""
+        if attempt.waiting:
+            return
+        attempt.waiting = True
+        self.emit(LockEvent(events.WAITING, attempt.key, attempt.prefix, time.time(), attempt.job))
+
+    def acquired(self, attempt: Attempt, token: bytes | None, ttl: float | None) -> Lease:
+        """Note that the call got the lock; the lease goes with the lock object until release."""
+        lease = Lease(self, attempt, token, ttl)
+        self.emit(
+            LockEvent(
+                events.ACQUIRED,
+                attempt.key,
+                attempt.prefix,
+                attempt.started_at,
+                attempt.job,
+                "acquired",
+                token,
+                ttl,
+                ttl,
+                lease.acquired - attempt.started,
+                attempts=attempt.attempts,
+                waited=attempt.waiting,
+            )
+        )
+        return lease
+
+    def refused(self, attempt: Attempt, *, waited: bool, blocked_by: Owner | None = None) -> None:
+        """Note that the call did not get the lock: it tried once (``waited`` false) or waited and gave up."""
+        self._not_acquired(attempt, waited=waited, blocked_by=blocked_by)
+
+    def acquire_failed(self, attempt: Attempt, error: BaseException) -> None:
+        """Note that the call raised.
+
+        A failure of the server or the network is an error; being cancelled, interrupted or out of time while
+        waiting is giving up.
+        """
+        gave_up = attempt.waiting and not isinstance(error, RedisError | OSError)
+        self._not_acquired(attempt, waited=gave_up, error=error)
+
+    def wants_blocked_by(self, attempt: Attempt, *, waited: bool) -> bool:
+        """Tell whether to read who holds the refused lock: after a wait always, else once a second a key."""
+        if not self.read_blocked_by:
+            return False
+        if waited:
+            return True
+        now = time.monotonic()
+        if now - self._asked.get(attempt.key, -_BLOCKED_BY_EVERY) < _BLOCKED_BY_EVERY:
+            return False
+        if len(self._asked) >= _BLOCKED_BY_KEYS:
+            self._asked = {}
+        self._asked[attempt.key] = now
+        return True
+
+    def renewed(self, lease: Lease, ttl: float, *, add: bool = False) -> None:
+        """Note a renewal: ``ttl`` seconds from now, or added to what was left."""
+        now = time.monotonic()
+        left = None if lease.deadline is None else lease.deadline - now
+        event = self._renewal(events.RENEWED, "renewed", lease, left)
+        lease.ttl = ttl if not add or left is None else max(left, 0.0) + ttl
+        lease.lapse_reported_at = lease.deadline = now + lease.ttl
+        self.emit(event)
+
+    def renew_lost(self, lease: Lease) -> None:
+        """Note that a renewal found the lock expired or somebody else's."""
+        now = time.monotonic()
+        left = None if lease.deadline is None else lease.deadline - now
+        event = self._renewal(events.RENEW_LOST, "lost", lease, left)
+        self.emit(
+            event._replace(
+                unprotected_seconds=self._unprotected(lease, now),
+                hold_seconds=now - lease.acquired,
+                ends_lease=self._end(lease),
+            )
+        )
+
+    def renew_error(self, lease: Lease, error: BaseException) -> None:
+        """Note that a renewal failed without an answer about the lock."""
+        left = None if lease.deadline is None else lease.deadline - time.monotonic()
+        self.emit(self._renewal(events.RENEW_ERROR, "error", lease, left)._replace(error=error_text(error)))
+
+    def released(self, lease: Lease) -> None:
+        """Note a release that freed the lock."""
+        self._release(events.RELEASED, "released", lease, time.monotonic(), 0.0, ended=True)
+
+    def release_lost(self, lease: Lease) -> None:
+        """Note that a release found the lock expired or somebody else's."""
+        now = time.monotonic()
+        unprotected = self._unprotected(lease, now)
+        self._release(events.RELEASE_LOST, "lost", lease, now, unprotected, ended=True)
+
+    def release_error(self, lease: Lease, error: BaseException, *, ended: bool) -> None:
+        """Note that a release failed; ``ended`` if the library gave the lock up all the same."""
+        self._release(
+            events.RELEASE_ERROR, "error", lease, time.monotonic(), 0.0, ended=ended, error=error_text(error)
+        )
+
+    def unknown_lease(self, lock: object, key: bytes | str) -> Lease:
+        """Return a lease for a lock whose acquire was not seen: nothing is known but its name."""
+        lease = Lease(self, self.begin(lock, key, will_wait=False), None, None)
+        lease.held = False
+        lease.acquired = float("nan")
+        return lease
+
+    def retried(self, reason: str, key: bytes | str | None = None) -> None:
+        """Note that the current job is retried or requeued because of a lock."""
+        prefix = self.prefixes.of(key) if key else "none"
+        self.emit(
+            LockEvent(events.RETRY, key_bytes(key or b""), prefix, time.time(), current_job(), reason=reason)
+        )
+
+    def idempotency(self, key: bytes | str, outcome: str, *, error: BaseException | None = None) -> None:
+        """Note an idempotency check; a duplicate has an event name of its own."""
+        name = events.DUPLICATE if outcome == "duplicate" else events.IDEMPOTENCY
+        self.emit(
+            LockEvent(
+                name,
+                key_bytes(key),
+                self.prefixes.of(key),
+                time.time(),
+                current_job(),
+                outcome,
+                error="" if error is None else error_text(error),
+            )
+        )
+
+    def _not_acquired(
+        self,
+        attempt: Attempt,
+        *,
+        waited: bool,
+        blocked_by: Owner | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        if waited:
+            name, outcome = events.ACQUIRE_TIMEOUT, "timeout"
+        elif error is not None:
+            name, outcome = events.ACQUIRE_ERROR, "error"
+        else:
+            name, outcome = events.CONTENDED, "contended"
+        self.emit(
+            LockEvent(
+                name,
+                attempt.key,
+                attempt.prefix,
+                attempt.started_at,
+                attempt.job,
+                outcome,
+                wait_seconds=time.monotonic() - attempt.started,
+                attempts=attempt.attempts,
+                waited=attempt.waiting,
+                blocked_by=blocked_by,
+                error="" if error is None else error_text(error),
+            )
+        )
+
+    def _renewal(self, name: str, outcome: str, lease: Lease, left: float | None) -> LockEvent:
+        return LockEvent(
+            name, lease.key, lease.prefix, time.time(), lease.job, outcome, lease.token, lease.ttl, left
+        )
+
+    def _release(
+        self,
+        name: str,
+        outcome: str,
+        lease: Lease,
+        now: float,
+        unprotected: float,
+        *,
+        ended: bool,
+        error: str = "",
+    ) -> None:
+        hold = now - lease.acquired
+        self.emit(
+            LockEvent(
+                name,
+                lease.key,
+                lease.prefix,
+                time.time(),
+                lease.job,
+                outcome,
+                lease.token,
+                lease.ttl,
+                None if lease.deadline is None else lease.deadline - now,
+                hold_seconds=hold if hold == hold else None,  # noqa: PLR0124 - NaN: the acquire was not seen
+                unprotected_seconds=unprotected,
+                ends_lease=ended and self._end(lease),
+                error=error,
+            )
+        )
+
+    def _unprotected(self, lease: Lease, now: float) -> float:
+        """Return seconds worked past the deadline that were not reported yet, and mark them reported."""
+        if lease.lapse_reported_at is None or now <= lease.lapse_reported_at:
+            return 0.0
+        seconds = now - lease.lapse_reported_at
+        lease.lapse_reported_at = now
+        return seconds
+
+    def _end(self, lease: Lease) -> bool:
+        """Stop counting the lease as held; tell whether it was."""
+        was_held = lease.held and lease.generation == self.generation
+        lease.held = False
+        return was_held
+
+
+def error_text(error: BaseException) -> str:
+    """Return type and text of an exception on one bounded line."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    return text if len(text) <= _ERROR_TEXT else text[:_ERROR_TEXT] + "…"

@@ -1,0 +1,20 @@
+"""The one recorder of this process, present while observation is on."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lockscope.record import Recorder
+
+recorder: Recorder | None = None
+describe_owner = True
+
+
+def _in_child() -> None:
+    if recorder is not None:
+        recorder.forget()
+
+
+os.register_at_fork(after_in_child=_in_child)

@@ -1,0 +1,178 @@
+"""Lock events as records of the stdlib logger ``lockscope``, one event a record, fields in ``extra``."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from lockscope import events
+from lockscope.tokens import fingerprint, process
+
+if TYPE_CHECKING:
+    from lockscope.events import LockEvent
+
+LEVELS: Final = {
+    events.ACQUIRED: logging.INFO,
+    events.CONTENDED: logging.INFO,
+    events.ACQUIRE_TIMEOUT: logging.WARNING,
+    events.ACQUIRE_ERROR: logging.ERROR,
+    events.WAITING: logging.DEBUG,
+    events.RENEWED: logging.DEBUG,
+    events.RENEW_LOST: logging.WARNING,
+    events.RENEW_ERROR: logging.ERROR,
+    events.RELEASED: logging.INFO,
+    events.RELEASE_LOST: logging.WARNING,
+    events.RELEASE_ERROR: logging.ERROR,
+    events.ABANDONED: logging.DEBUG,
+    events.RETRY: logging.INFO,
+    events.IDEMPOTENCY: logging.DEBUG,
+    events.DUPLICATE: logging.INFO,
+    events.FORCE_RELEASED: logging.WARNING,
+}
+_LIMITED = frozenset({events.CONTENDED, events.ACQUIRE_TIMEOUT})
+_EVERY = 10.0  # seconds between two records of repeated contention on one key
+_MAX_KEYS = 1024
+_MAX_TEXT = 512
+
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+
+
+class LogSink:
+    """Writes each event to a logger; call it with the event.
+
+    Repeated contention on one key is written once in ten seconds and says how many refusals it stands for.
+
+    Args:
+        logger: where to write; the default is the logger ``lockscope``.
+    """
+
+    name = "logs"
+
+    def __init__(self, logger: logging.Logger | None = None) -> None:
+        self.logger = logging.getLogger("lockscope") if logger is None else logger
+        self._written: dict[bytes, tuple[float, int]] = {}
+
+    def __call__(self, event: LockEvent) -> None:
+        """Write ``event`` if the logger takes its level."""
+        level = LEVELS.get(event.event, logging.INFO)
+        if not self.logger.isEnabledFor(level):
+            return
+        stands_for = 1
+        if event.event in _LIMITED:
+            stands_for = self._stands_for(event.key)
+            if not stands_for:
+                return
+        fields = fields_of(event)
+        if stands_for > 1:
+            fields["stands_for"] = stands_for
+        message = f"{event.event} {fields['lock_key']}"
+        blocked_by = fields.get("blocked_by")
+        if blocked_by:
+            message += f", held by {blocked_by.get('host')}/{blocked_by.get('pid')}"
+        if stands_for > 1:
+            message += f" ({stands_for} refusals)"
+        self.logger.log(level, "%s", message, extra=fields)
+
+    def _stands_for(self, key: bytes) -> int:
+        """Return how many refusals a record about ``key`` stands for, 0 if none is due."""
+        now = time.monotonic()
+        last, suppressed = self._written.get(key, (None, 0))
+        if last is not None and now - last < _EVERY:
+            self._written[key] = (last, suppressed + 1)
+            return 0
+        if len(self._written) >= _MAX_KEYS:
+            self._written = {}
+        self._written[key] = (now, 0)
+        return suppressed + 1
+
+
+def fields_of(event: LockEvent) -> dict[str, Any]:
+    """Return the fields of an event without those that are ``None``; seconds, tokens as fingerprints."""
+    held_for = None
+    blocked_by = None
+    if event.blocked_by is not None:
+        owner = event.blocked_by
+        if owner.started_at is not None:
+            held_for = round(max(time.time() - owner.started_at, 0.0), 3)
+        blocked_by = {
+            name: value
+            for name, value in (
+                ("host", owner.host),
+                ("pid", owner.pid),
+                ("job_type", owner.job_type),
+                ("job_id", owner.job_id),
+                ("held_for", held_for),
+            )
+            if value is not None
+        }
+    trace_id, span_id = _trace()
+    fields = {
+        "event": event.event,
+        "lock_key": printable(event.key),
+        "prefix": event.prefix,
+        "lock_owner": None if event.token is None else fingerprint(event.token),
+        "host": process.host,
+        "pid": process.pid,
+        "lock_ttl": event.ttl,
+        "ttl_remaining": _rounded(event.ttl_remaining),
+        "wait_seconds": _rounded(event.wait_seconds),
+        "hold_seconds": _rounded(event.hold_seconds),
+        "unprotected_seconds": _rounded(event.unprotected_seconds or None),
+        "attempts": event.attempts or None,
+        "outcome": event.outcome or None,
+        "reason": event.reason or None,
+        "job_id": event.job.job_id,
+        "job_type": event.job.job_type,
+        "resource_id": event.job.resource_id,
+        "blocked_by": blocked_by,
+        "error": event.error or None,
+        "trace_id": trace_id,
+        "span_id": span_id,
+    }
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def printable(key: bytes) -> str:
+    """Return a key as bounded text on one line: what is no printable text becomes backslash escapes."""
+    cut = key[: _MAX_TEXT * 2]
+    text = cut.decode("utf-8", "backslashreplace")
+    text = "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
+    )
+    return text if len(text) <= _MAX_TEXT and len(cut) == len(key) else text[:_MAX_TEXT] + "…"
+
+
+class JSONFormatter(logging.Formatter):
+    """Formats any log record as one line of JSON: time, level, logger, message, and every extra field."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record as one JSON object without line breaks."""
+        fields: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03d}Z",
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        fields.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields, default=str)
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)
+
+
+def _trace() -> tuple[str | None, str | None]:
+    """Return the current trace and span id in hex, if OpenTelemetry is in use."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is None:
+        return None, None
+    context = trace.get_current_span().get_span_context()
+    if not context.is_valid:
+        return None, None
+    return format(context.trace_id, "032x"), format(context.span_id, "016x")
