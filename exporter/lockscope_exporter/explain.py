@@ -13,10 +13,11 @@ import redis
 from redis.exceptions import AuthenticationError, InvalidResponse, RedisClusterException
 from redis.sentinel import MasterNotFoundError
 
+from lockscope_exporter.text import shown
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_UNPRINTABLE = re.compile(r"[^\x20-\x7e\u00a1-\ufffd]+")
 _MAX_REASON = 200
 
 
@@ -223,5 +224,4 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _line(text: str) -> str:
-    line = _UNPRINTABLE.sub(" ", text).strip().rstrip(".")
-    return line if len(line) <= _MAX_REASON else f"{line[: _MAX_REASON - 1]}…"
+    return shown(" ".join(text.split()).rstrip("."), _MAX_REASON)

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import parse_qsl, unquote
 
+from lockscope_exporter.text import shown
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -34,7 +36,6 @@ _SCHEMES: dict[str, tuple[Kind, bool]] = {
 SCHEMES = ("redis://", "rediss:// (TLS)", "unix://", "sentinel://", "cluster://")
 
 _SECRET_OPTION = re.compile(r"(?i)([?&;](?:sentinel_|ssl_)?password=)[^&#\s]*")
-_UNPRINTABLE = re.compile(r"[^\x20-\x7e\u00a1-\ufffd]")
 _MAX_SHOWN = 200
 
 
@@ -91,16 +92,13 @@ def hide_passwords(text: str) -> str:
     Also works on text that is no proper URL: everything before the last ``@`` counts as credentials, because
     a password with an unescaped ``/``, ``?`` or ``#`` is the usual reason why a URL cannot be read.
     """
-    scheme, separator, rest = text.partition("://")
-    if not separator:
-        scheme, rest = "", text
+    scheme, separator, rest = _scheme(text)
     credentials, at, location = rest.rpartition("@")
     if at:
         user, colon, _ = credentials.partition(":")
         rest = f"{user if colon else ''}{':' if colon else ''}{HIDDEN}@{location}"
-    shown = _SECRET_OPTION.sub(rf"\1{HIDDEN}", f"{scheme}{separator}{rest}")
-    shown = _UNPRINTABLE.sub("?", shown)
-    return shown if len(shown) <= _MAX_SHOWN else f"{shown[: _MAX_SHOWN - 1]}…"
+    hidden = _SECRET_OPTION.sub(rf"\1{HIDDEN}", f"{scheme}{separator}{rest}")
+    return shown(hidden, _MAX_SHOWN)
 
 
 def parse_redis_url(text: str) -> RedisUrl:
@@ -121,19 +119,25 @@ def parse_redis_url(text: str) -> RedisUrl:
         UrlError: the URL is of no known form; passwords do not appear in the text.
     """
     text = text.strip()
-    shown = hide_passwords(text)
-    scheme, separator, rest = text.partition("://")
+    masked = hide_passwords(text)
+    scheme, separator, rest = _scheme(text)
     scheme = scheme.lower()
     if not separator or (scheme != "unix" and scheme not in _SCHEMES):
         what = f"scheme {_quoted(scheme)} is not known" if separator else "it has no scheme"
-        raise UrlError(f"Redis URL {_quoted(shown)}: {what}; write one of {', '.join(SCHEMES)}")
+        raise UrlError(f'Redis URL "{masked}": {what}; write one of {", ".join(SCHEMES)}')
     try:
         authority, path, options, db = _split(rest)
         if scheme == "unix":
-            return _socket_url(authority, path, options, db=db, shown=shown)
-        return _network_url(scheme, authority, path, options, db=db, shown=shown)
+            return _socket_url(authority, path, options, db=db, shown=masked)
+        return _network_url(scheme, authority, path, options, db=db, shown=masked)
     except _FaultError as error:
-        raise UrlError(f"Redis URL {_quoted(shown)}: {error}") from None
+        raise UrlError(f'Redis URL "{masked}": {error}') from None
+
+
+def _scheme(text: str) -> tuple[str, str, str]:
+    """Split ``scheme://rest``; both first parts are empty if there is no scheme."""
+    found = re.match(r"([A-Za-z][A-Za-z0-9+.-]*)(://)", text)
+    return (found[1], found[2], text[found.end() :]) if found else ("", "", text)
 
 
 class _FaultError(Exception):
@@ -157,12 +161,9 @@ def _split(rest: str) -> tuple[str, str, dict[str, Any], int | None]:
             try:
                 options[name] = _OPTIONS[name](value)
             except ValueError:
-                shown = HIDDEN if "password" in name else _safe(value)
-                raise _FaultError(f"option {name} cannot be {_quoted(shown)}") from None
+                raise _FaultError(f"option {name} cannot be {_quoted(value)}") from None
         elif name not in _IRRELEVANT:
-            raise _FaultError(
-                f"option {_quoted(_safe(name))} is not known; known are db, {', '.join(_OPTIONS)}"
-            )
+            raise _FaultError(f"option {_quoted(name)} is not known; known are db, {', '.join(_OPTIONS)}")
     return authority, slash + path, options, db
 
 
@@ -200,7 +201,7 @@ def _network_url(
             raise _FaultError("name the master, as in sentinel://host:26379/mymaster/0")
         service = segments.pop(0)
     if len(segments) > 1:
-        raise _FaultError(f"{_quoted(_safe(path))} is no database number")
+        raise _FaultError(f"{_quoted(path)} is no database number")
     if segments and db is None:
         db = _db_number(segments[0])
     if kind == "cluster" and db:
@@ -232,20 +233,20 @@ def _credentials(authority: str) -> tuple[str | None, str | None, str]:
 def _address(part: str, default_port: int) -> tuple[str, int]:
     found = re.fullmatch(r"(?:\[([0-9A-Fa-f:.%\w]+)\]|([^\[\]:]*))(?::(.*))?", part)
     if found is None:
-        raise _FaultError(f"{_quoted(_safe(part))} is not host:port; an IPv6 address needs [brackets]")
+        raise _FaultError(f"{_quoted(part)} is not host:port; an IPv6 address needs [brackets]")
     host = unquote(found[1] or found[2] or "") or "localhost"
     if re.search(r"[\s\x00-\x1f]", host):
-        raise _FaultError(f"{_quoted(_safe(host))} is no host name")
+        raise _FaultError(f"{_quoted(host)} is no host name")
     if not found[3]:
         return host, default_port
     if not (found[3].isascii() and found[3].isdecimal() and 0 < int(found[3]) < 65536):  # noqa: PLR2004 - 16 bits
-        raise _FaultError(f"port {_quoted(_safe(found[3]))} is not a number from 1 to 65535")
+        raise _FaultError(f"port {_quoted(found[3])} is not a number from 1 to 65535")
     return host, int(found[3])
 
 
 def _db_number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 6):  # noqa: PLR2004 - far beyond any `databases`
-        raise _FaultError(f"database {_quoted(_safe(text))} is not a number")
+        raise _FaultError(f"database {_quoted(text)} is not a number")
     return int(text)
 
 
@@ -253,12 +254,8 @@ def _without_sentinel(options: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if not name.startswith("sentinel_")}
 
 
-def _safe(text: str) -> str:
-    return _UNPRINTABLE.sub("?", text)[:60]
-
-
 def _quoted(text: str) -> str:
-    return f'"{text}"'
+    return f'"{shown(text, 60)}"'
 
 
 def _truth(text: str) -> bool:
