@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import redis
@@ -13,10 +14,12 @@ from redis.maint_notifications import MaintNotificationsConfig
 from redis.retry import Retry
 from redis.sentinel import Sentinel
 
-from lockscope_exporter.explain import explain
-from lockscope_exporter.redis_url import RedisUrl, format_address, parse_redis_url
+from lockscope_exporter.explain import NO_ANSWER, explain
+from lockscope_exporter.redis_url import RedisUrl, UrlError, format_address, parse_redis_url
 
 DEFAULT_TIMEOUT = 2.0
+
+_FILES = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile")
 
 
 class ConnectError(Exception):
@@ -108,12 +111,17 @@ def verify(url: RedisUrl | str, *, timeout: float = DEFAULT_TIMEOUT) -> None:
 
 def failure(error: BaseException, url: RedisUrl) -> ConnectError:
     """Return the one line that tells a person what is wrong with ``url`` and what to do."""
-    reason = explain(error)
-    return ConnectError(f"Redis {url.shown}: {reason.what}; {reason.fix}")
+    what, fix = explain(error)
+    if url.tls and what == NO_ANSWER:
+        fix += "; a port without TLS does not answer rediss:// either"
+    return ConnectError(f"Redis {url.shown}: {what}; {fix}")
 
 
 def _arguments(url: RedisUrl, timeout: float) -> dict[str, Any]:
     """Return redis-py connection arguments of a URL, without the address."""
+    for name in _FILES:
+        if name in url.options and not os.access(url.options[name], os.R_OK):
+            raise UrlError(f'Redis URL "{url.shown}": {name} names no file that can be read')
     return {
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,

@@ -18,6 +18,8 @@ from lockscope_exporter.text import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+NO_ANSWER = "no answer in time"
+
 _MAX_REASON = 200
 
 
@@ -89,7 +91,7 @@ _RULES = (
     ),
     _rule(
         ssl.SSLError,
-        "wrong.version.number|record layer failure|unexpected eof",
+        "wrong.version.number|record layer failure",
         "there is no TLS on this port",
         "write redis:// instead of rediss://, or use the TLS port",
     ),
@@ -100,6 +102,12 @@ _RULES = (
         "add ?ssl_certfile=…&ssl_keyfile=… to the URL",
     ),
     _rule(
+        (ssl.SSLError, redis.ConnectionError),
+        "eof occurred in violation|unexpected eof",
+        "the server broke off the TLS session",
+        "check that this is its TLS port, and whether it wants a client certificate (?ssl_certfile=…)",
+    ),
+    _rule(
         _ANY,
         "wrongpass|invalid password|invalid username-password|authentication failed",
         "the server refused the user name or password",
@@ -107,7 +115,7 @@ _RULES = (
     ),
     _rule(
         _ANY,
-        "noauth|authentication required",
+        "noauth|authentication required|client already authenticated",
         "the server wants a password",
         "write it in the URL, as in redis://:PASSWORD@host:6379/0, best through LOCKSCOPE_REDIS_URL",
     ),
@@ -178,14 +186,14 @@ _RULES = (
     _rule(
         (redis.TimeoutError, TimeoutError),
         "",
-        "no answer in time",
+        NO_ANSWER,
         "check address, firewall and the server's load, or raise the timeout",
     ),
     _rule(
         redis.ConnectionError,
         "connection closed by server",
         "the server closed the connection at once",
-        "check that this is a Redis port, and write rediss:// if it wants TLS",
+        "check that this is a Redis port, and whether it wants TLS (rediss://)",
     ),
     _rule(
         RedisClusterException,
@@ -194,9 +202,10 @@ _RULES = (
         "check that the servers run and the addresses in the URL",
     ),
 )
-_REFUSED = Reason("connection refused", "check that the server runs, and host and port in the URL")
 _ERRNO = {
-    errno.ECONNREFUSED: _REFUSED,
+    errno.ECONNREFUSED: Reason(
+        "connection refused", "check that the server runs there, and the address in the URL"
+    ),
     errno.ENOENT: Reason(
         "there is no such socket file", "check that the server runs, and the path in the URL"
     ),
@@ -204,10 +213,10 @@ _ERRNO = {
     errno.EACCES: Reason("no permission for the socket file", "run as a user who may write to it"),
     errno.EHOSTUNREACH: Reason("the host cannot be reached", "check the address and the route to it"),
     errno.ENETUNREACH: Reason("the network cannot be reached", "check the address and the route to it"),
-    errno.ETIMEDOUT: Reason("no answer in time", "check address and firewall"),
+    errno.ETIMEDOUT: Reason(NO_ANSWER, "check address and firewall"),
     errno.ECONNRESET: Reason(
         "the server closed the connection at once",
-        "check that this is a Redis port, and whether it wants TLS",
+        "check that this is a Redis port, and whether it wants TLS (rediss://)",
     ),
     errno.EPIPE: Reason("the server closed the connection", "check the server's log"),
 }
