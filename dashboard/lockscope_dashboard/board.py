@@ -1,0 +1,132 @@
+"""One sampler for every viewer: a snapshot that is built once an interval, and an hour of counts."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lockscope_dashboard.frames.locks import SEVERITY, locks_frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pandas as pd
+
+    from lockscope_exporter.source import Source
+    from lockscope_exporter.state import Family, LockState, NodeStatus
+
+TREND_EVERY: Final = 5.0
+TREND_KEPT: Final = 720
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything live at one instant.
+
+    Attributes:
+        at: unix time in seconds when it was taken.
+        locks: live locks; row ``i`` of ``frame`` is ``locks[i]``.
+        frame: see ``frames.locks.locks_frame``.
+        nodes: how sampling of each node stands.
+        families: running counts by prefix.
+    """
+
+    at: float
+    locks: Sequence[LockState]
+    frame: pd.DataFrame
+    nodes: Sequence[NodeStatus]
+    families: Sequence[Family]
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Counts at one instant.
+
+    Attributes:
+        at: unix time in seconds.
+        states: live locks by state.
+        lost: locks that expired under their holder or were taken over, since the sampler started.
+        acquired: locks seen to be taken, since the sampler started.
+    """
+
+    at: float
+    states: dict[str, int]
+    lost: int
+    acquired: int
+
+
+@dataclass(slots=True)
+class Board:
+    """The shared, thread-safe view that all viewers read.
+
+    Attributes:
+        source: the running sampler.
+        clock: unix time in seconds.
+        started_at: when counting began.
+    """
+
+    source: Source
+    clock: Callable[[], float] = time.time
+    started_at: float = field(init=False)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _snapshot: Snapshot | None = field(init=False, default=None)
+    _ticks: deque[Tick] = field(init=False, default_factory=lambda: deque(maxlen=TREND_KEPT))
+    _stopped: threading.Event = field(init=False, default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.started_at = self.clock()
+
+    def start(self) -> None:
+        """Start the sampler and the counting; both stop with ``stop``."""
+        self.source.start()
+        threading.Thread(target=self._count, name="lockscope-trend", daemon=True).start()
+
+    def stop(self) -> None:
+        """Stop the sampler and the counting; idempotent."""
+        self._stopped.set()
+        self.source.stop()
+
+    def snapshot(self, max_age: float = 0.5) -> Snapshot:
+        """Return a snapshot at most ``max_age`` seconds old; whoever needs a new one builds it for all."""
+        with self._lock:
+            now = self.clock()
+            found = self._snapshot
+            if found is None or not 0 <= now - found.at < max_age:
+                locks = self.source.locks()
+                found = Snapshot(now, locks, locks_frame(locks), self.source.nodes(), self.source.families())
+                self._snapshot = found
+            return found
+
+    def ticks(self) -> list[Tick]:
+        """Return the counts kept so far, oldest first, at most an hour."""
+        return list(self._ticks)
+
+    def _count(self) -> None:
+        self.source.wait_ready(10.0)
+        while True:
+            self._ticks.append(tick(self.source.families(), self.clock()))
+            if self._stopped.wait(TREND_EVERY):
+                return
+
+
+def tick(families: Sequence[Family], at: float) -> Tick:
+    """Add the counts of all families up.
+
+    Args:
+        families: running counts by prefix.
+        at: unix time in seconds.
+
+    Returns:
+        The totals.
+    """
+    states = dict.fromkeys(SEVERITY, 0)
+    lost = acquired = 0
+    for family in families:
+        for (_, state), keys in family.keys.items():
+            states[state] += keys
+        lost += family.takeover + family.ended.get("expired", 0)
+        acquired += family.acquired
+    return Tick(at, states, lost, acquired)

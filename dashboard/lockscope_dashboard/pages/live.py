@@ -1,0 +1,169 @@
+"""Live locks: which are held now, by whom, since when, until when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from lockscope_dashboard import source, text
+from lockscope_dashboard.frames import locks as frames
+from lockscope_dashboard.frames import trends
+from lockscope_dashboard.views import health, table, tiles
+
+if TYPE_CHECKING:
+    from lockscope_dashboard.board import Snapshot
+
+PAGE_SIZE = 50
+LONGEST_NUMBER = 8
+INTERVALS = {"1 s": 1.0, "2 s": 2.0, "5 s": 5.0, "15 s": 15.0, "Pause": None}
+
+
+def page() -> None:
+    """Draw the title and the refresh control once, the rest at every refresh."""
+    left, right = st.columns([3, 2], vertical_alignment="bottom")
+    left.title("Live locks", anchor=False)
+    with right.container(horizontal=True, horizontal_alignment="right"):
+        interval = st.segmented_control(
+            "Refresh every",
+            list(INTERVALS),
+            default="2 s",
+            required=True,
+            key="refresh",
+            bind="query-params",
+            label_visibility="collapsed",
+            help="How often this page looks again. The sampler behind it never stops.",
+        )
+    st.fragment(run_every=INTERVALS[interval])(live)()
+
+
+def live() -> None:
+    """Draw everything that changes."""
+    snapshot = source.board().snapshot()
+    health.draw(snapshot.nodes)
+    states = tuple(state for state in st.query_params.get_all("state") if state in frames.SEVERITY)
+    draw_tiles(snapshot, states)
+    filters = draw_filters(snapshot, states)
+    matching = frames.apply(snapshot.frame, filters)
+    sort, _, direction = st.query_params.get("sort", "state").partition("-")
+    if sort not in frames.SORTS:
+        sort, direction = "state", ""
+    ordered = frames.order(matching, sort, descending=direction == "desc")
+    rows, number, pages = frames.page(ordered, _number(st.query_params.get("page", "1")), PAGE_SIZE)
+    opened = table.draw(
+        table.rows(rows),
+        table.Shown(
+            number,
+            pages,
+            (number - 1) * PAGE_SIZE + 1,
+            len(matching),
+            len(snapshot.frame),
+            sort,
+            direction == "desc",
+        ),
+        source.board().clock(),
+        empty=_empty(snapshot, filters),
+        key="locks",
+        on_sort=sort_by,
+        on_page=go_to,
+    )
+    st.caption(health.freshness(snapshot.nodes))
+    if opened:
+        st.switch_page("pages/lock.py", query_params=opened)
+
+
+def draw_tiles(snapshot: Snapshot, chosen: tuple[str, ...]) -> None:
+    """Draw the figures on top."""
+    counts = frames.by_state(snapshot.frame)
+    board = source.board()
+    ticks = board.ticks()
+    lost = trends.lost_within(ticks, 3600.0)
+    drawn = [
+        tiles.state_tile(state, counts[state], trends.course(ticks, state), chosen=state in chosen)
+        for state in ("held", *(state for state in frames.SEVERITY if state != "held"))
+    ]
+    drawn.append(
+        tiles.figure_tile(
+            "lost",
+            "Losses",
+            f"{lost:,}",
+            trends.losses(ticks),
+            note=f"in {text.duration(trends.span(ticks, 3600.0)) or 'the last hour'}",
+            title="Locks that ran out under their holder or were taken over from it, seen by this explorer.",
+        )
+    )
+    tiles.draw(drawn, key="figures", on_pick=toggle_state)
+
+
+def draw_filters(snapshot: Snapshot, states: tuple[str, ...]) -> frames.Filters:
+    """Draw the filters, which live in the URL, and read them."""
+    frame = snapshot.frame
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        query = st.text_input(
+            "Search",
+            key="q",
+            bind="query-params",
+            icon=":material/search:",
+            placeholder="key, holder, job, or a glob such as lock:order:*",
+            label_visibility="collapsed",
+        )
+        picked = {
+            name: tuple(
+                st.multiselect(
+                    label,
+                    frames.choices(frame, name, st.session_state.get(name, ())),
+                    key=name,
+                    bind="query-params",
+                    accept_new_options=True,
+                    placeholder=label,
+                    label_visibility="collapsed",
+                    width=210,
+                )
+            )
+            for name, label in _offered(snapshot)
+        }
+    return frames.Filters(q=query or "", state=states, **picked)
+
+
+def sort_by(column: str) -> None:
+    """Sort by a column; again, the other way round."""
+    st.query_params["sort"] = f"{column}-desc" if st.query_params.get("sort", "state") == column else column
+    st.query_params.pop("page", None)
+
+
+def go_to(number: int) -> None:
+    """Turn to a page."""
+    st.query_params["page"] = str(number)
+
+
+def toggle_state(state: str) -> None:
+    """Show only the locks of a state too, or no longer."""
+    chosen = set(st.query_params.get_all("state")) ^ {state}
+    st.query_params["state"] = [name for name in frames.SEVERITY if name in chosen]
+    st.query_params.pop("page", None)
+
+
+def _offered(snapshot: Snapshot) -> list[tuple[str, str]]:
+    offered = [("prefix", "Prefix"), ("holder", "Holder"), ("dialect", "Dialect")]
+    for name, label in (("db", "Database"), ("target", "Target")):
+        if snapshot.frame[name].nunique() > 1 or st.query_params.get_all(name):
+            offered.append((name, label))
+    return offered
+
+
+def _empty(snapshot: Snapshot, filters: frames.Filters) -> str:
+    if filters.any() and len(snapshot.frame):
+        return "No live lock matches these filters."
+    if not any(node.up for node in snapshot.nodes):
+        return "Nothing to show while no server answers."
+    return (
+        "No lock is held right now. If you expected some, check the patterns: start the explorer with "
+        "--locks 'PATTERN' for the keys that your locks use."
+    )
+
+
+def _number(words: str) -> int:
+    return int(words) if words.isascii() and words.isdecimal() and len(words) <= LONGEST_NUMBER else 1
+
+
+page()

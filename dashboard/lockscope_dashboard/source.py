@@ -1,0 +1,36 @@
+"""The one sampler of this server process, shared by every viewer."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from lockscope_dashboard import settings
+from lockscope_dashboard.board import Board
+from lockscope_dashboard.targets import targets_from
+from lockscope_exporter.sampling import open_source
+
+if TYPE_CHECKING:
+    from lockscope_dashboard.settings import Settings
+
+
+@st.cache_resource(show_spinner=False)
+def options() -> Settings:
+    """Return the explorer's settings, read once."""
+    return settings.from_environment(os.environ)
+
+
+@st.cache_resource(show_spinner=False, on_release=Board.stop)
+def board() -> Board:
+    """Return the running board; the first viewer starts it and waits up to two seconds for a first sample.
+
+    Raises:
+        ValueError: the environment names no server, or a pattern or URL that cannot be read.
+    """
+    targets, sampling = targets_from(options().environment)
+    made = Board(open_source(targets, sampling))
+    made.start()
+    made.source.wait_ready(2.0)
+    return made

@@ -1,0 +1,58 @@
+"""How fresh the data is, in one line, and a sentence for everything that is wrong with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import streamlit as st
+
+from lockscope_dashboard import text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockscope_exporter.state import NodeStatus
+
+
+NEVER = 1e8  # an age beyond this many seconds means: not heard from at all
+
+
+def freshness(nodes: Sequence[NodeStatus]) -> str:
+    """Say how old the data is and where it comes from, such as ``Sampled 0.3 s ago, feed: tracking``."""
+    up = [node for node in nodes if node.up]
+    if not up:
+        return "No server answers."
+    oldest = max(node.age_seconds for node in up)
+    modes = " and ".join(sorted({node.mode for node in up}))
+    where = up[0].node if len(nodes) == 1 else f"{len(up)} of {len(nodes)} nodes"
+    return f"Sampled {text.ago(oldest)} · feed: {modes} · {where}"
+
+
+def problems(nodes: Sequence[NodeStatus]) -> list[str]:
+    """List what an operator should know about the data: servers that do not answer, first of all."""
+    found = []
+    for node in nodes:
+        if not node.up:
+            since = f", last heard from {text.ago(node.age_seconds)}" if node.age_seconds < NEVER else ""
+            found.append(
+                f"{node.target} ({node.node}) does not answer{since}: {node.error or 'no reason known'}"
+            )
+    return found
+
+
+def draw(nodes: Sequence[NodeStatus]) -> None:
+    """Draw a box with the problems, if there are any."""
+    down = problems(nodes)
+    if down:
+        st.error(
+            "**Redis cannot be read. What you see may be out of date.**\n\n"
+            + "\n".join(f"- {literal(line)}" for line in down),
+            icon=":material/cloud_off:",
+        )
+    elif not nodes:
+        st.info("Waiting for the first sample.", icon=":material/hourglass:")
+
+
+def literal(words: str) -> str:
+    """Write foreign text into Markdown so that it stands for itself."""
+    return "".join(f"\\{char}" if char in "\\`*_{}[]<>()#+-.!|~$:&" else char for char in words)
