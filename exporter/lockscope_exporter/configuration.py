@@ -1,0 +1,225 @@
+"""Text of a command line or an environment to ``Target`` and ``SamplingOptions``; no click, no sockets."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lockscope_exporter.dialects import DIALECTS
+from lockscope_exporter.redis_url import parse_redis_url
+from lockscope_exporter.targets import LockPattern, SamplingOptions, Target
+from lockscope_exporter.text import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+DEFAULT_URL = "redis://127.0.0.1:6379/0"
+FEEDS = ("auto", "tracking", "notifications", "scan")
+
+_SEPARATOR = re.compile(r"(?<!\\)[,\s]+")
+_DIALECT_NAME = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
+_DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(ms|s|m|h|d|)", re.ASCII)
+_UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_MAX_PATTERN = 1024
+
+
+class OptionError(ValueError):
+    """An option that cannot be used; the text says why and what to write."""
+
+
+def split_list(text: str) -> list[str]:
+    r"""Split a list at commas and white space; a glob with one of them writes it ``\,`` or ``\ ``."""
+    return [re.sub(r"\\([,\s])", r"\1", item) for item in _SEPARATOR.split(text.strip()) if item]
+
+
+def join_list(items: Iterable[str]) -> str:
+    """Write a list as one environment variable that ``split_list`` reads back."""
+    return ",".join(re.sub(r"(?<!\\)([,\s])", r"\\\1", item) for item in items)
+
+
+def glob(text: str) -> bytes:
+    r"""Check a Redis glob and return it as bytes.
+
+    Raises:
+        OptionError: it is empty, too long, or has a ``[`` without ``]`` or a lone ``\`` at its end.
+    """
+    if not text.strip():
+        raise OptionError("the pattern is empty; write a Redis glob such as lock:*")
+    if len(text) > _MAX_PATTERN:
+        raise OptionError(f"the pattern {_quoted(text)} is longer than {_MAX_PATTERN} characters")
+    if re.fullmatch(r"(?:[^\\]|\\.)*\\", text, re.DOTALL):
+        raise OptionError(f"the pattern {_quoted(text)} ends in a lone \\; write \\\\ for a backslash")
+    bare = re.sub(r"\\.", "", text, flags=re.DOTALL)
+    if re.search(r"\[(?![^\[]*\])", bare):
+        raise OptionError(f"the pattern {_quoted(text)} has a [ without ]; write \\[ for a bracket")
+    return text.encode("utf-8", "surrogateescape")
+
+
+def lock_pattern(text: str) -> LockPattern:
+    r"""Read ``PATTERN`` or ``PATTERN=DIALECT``; a pattern with a ``=`` of its own writes it ``\=``.
+
+    Raises:
+        OptionError: the pattern is invalid or the dialect unknown.
+    """
+    pattern, equals, dialect = text.strip().rpartition("=")
+    if not equals or pattern.endswith("\\") or not _DIALECT_NAME.fullmatch(dialect):
+        return LockPattern(glob(text.strip()))
+    if dialect not in DIALECTS:
+        raise OptionError(
+            f"dialect {_quoted(dialect)} is not known; known are {', '.join(sorted(DIALECTS))}"
+            rf" (a = that belongs to the pattern is written \=)"
+        )
+    return LockPattern(glob(pattern), dialect)
+
+
+def duration(text: str) -> float:
+    """Read a duration and return seconds: ``30``, ``500ms``, ``90s``, ``5m``, ``2h``, ``1d``.
+
+    Raises:
+        OptionError: it is no duration, or not longer than zero.
+    """
+    found = _DURATION.fullmatch(text.strip().lower())
+    seconds = float(found[1]) * _UNITS[found[2]] if found else 0.0
+    if seconds <= 0:
+        raise OptionError(f"{_quoted(text)} is no duration; write seconds, or 500ms, 90s, 5m, 2h, 1d")
+    return seconds
+
+
+def expected_hold(text: str) -> tuple[str, float]:
+    """Read ``PATTERN=DURATION``.
+
+    Raises:
+        OptionError: one part is missing or invalid.
+    """
+    pattern, equals, length = text.strip().rpartition("=")
+    if not equals:
+        raise OptionError(f"{_quoted(text)} is not PATTERN=DURATION, as in lock:report:*=10m")
+    glob(pattern)
+    return pattern, duration(length)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options as they were written: what command line, environment and child processes share.
+
+    Attributes:
+        redis_url: where Redis is.
+        locks: ``PATTERN[=DIALECT]``, none for the well-known prefixes.
+        db: database numbers, none for the URL's.
+        prefixes: Redis globs that name families.
+        max_prefixes: cap on distinct prefixes.
+        expected_hold: ``PATTERN=DURATION``.
+        progress: globs of job-progress keys.
+        progress_stale_after: duration.
+        feed: how to follow changes.
+        interval: duration between scans.
+        scan_budget: keys a second that a scan may visit.
+        timeout: duration to wait for one answer.
+        state_file: where learned holds are kept, empty for memory.
+    """
+
+    redis_url: str = DEFAULT_URL
+    locks: tuple[str, ...] = ()
+    db: tuple[int, ...] = ()
+    prefixes: tuple[str, ...] = ()
+    max_prefixes: int = 200
+    expected_hold: tuple[str, ...] = ()
+    progress: tuple[str, ...] = ()
+    progress_stale_after: str = "60s"
+    feed: str = "auto"
+    interval: str = "1s"
+    scan_budget: int = 100_000
+    timeout: str = "2s"
+    state_file: str = ""
+
+    def targets(self) -> tuple[Target, ...]:
+        """Return what to sample.
+
+        Raises:
+            UrlError: the URL cannot be used.
+            OptionError: a pattern cannot be used.
+        """
+        parse_redis_url(self.redis_url)
+        patterns = tuple(lock_pattern(text) for text in self.locks)
+        return (Target(self.redis_url.strip(), patterns=patterns, dbs=self.db),)
+
+    def sampling(self) -> SamplingOptions:
+        """Return how to sample.
+
+        Raises:
+            OptionError: an option cannot be used.
+        """
+        for text in (*self.prefixes, *self.progress):
+            glob(text)
+        if self.feed not in FEEDS:
+            raise OptionError(f"feed {_quoted(self.feed)} is not known; write one of {', '.join(FEEDS)}")
+        return SamplingOptions(
+            prefix_patterns=self.prefixes,
+            max_prefixes=self.max_prefixes,
+            expected_hold=dict(expected_hold(text) for text in self.expected_hold),
+            progress=self.progress,
+            progress_stale_after=duration(self.progress_stale_after),
+            state_file=self.state_file or None,
+            mode=self.feed,
+            interval=duration(self.interval),
+            scan_budget=self.scan_budget,
+            timeout=duration(self.timeout),
+        )
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment variables that hand these options to another process."""
+        default = Options()
+        variables = {}
+        for name in Options.__dataclass_fields__:
+            value = getattr(self, name)
+            if isinstance(value, tuple):
+                value = join_list(map(str, value))
+            if name == "redis_url" or value != _written(getattr(default, name)):
+                variables[variable(name)] = str(value)
+        return variables
+
+
+def variable(option: str) -> str:
+    """Return the environment variable of an option: ``LOCKSCOPE_REDIS_URL`` of ``redis_url``."""
+    return f"LOCKSCOPE_{option.upper().replace('-', '_')}"
+
+
+def from_environment(environ: Mapping[str, str]) -> Options:
+    """Read the options of a process that has no command line of its own, such as the explorer.
+
+    Args:
+        environ: environment variables; unset and empty ones mean the default.
+
+    Returns:
+        The options; ``targets`` and ``sampling`` check them.
+
+    Raises:
+        OptionError: a number is none; the message names the variable.
+    """
+    given: dict[str, object] = {}
+    for name in Options.__dataclass_fields__:
+        text = environ.get(variable(name), "").strip()
+        if not text:
+            continue
+        default = getattr(Options(), name)
+        if isinstance(default, tuple):
+            items = split_list(text)
+            given[name] = tuple(_whole(item, name) for item in items) if name == "db" else tuple(items)
+        else:
+            given[name] = _whole(text, name) if isinstance(default, int) else text
+    return Options(**given)  # type: ignore[arg-type]  # each value has the type of its default
+
+
+def _written(value: object) -> object:
+    return join_list(map(str, value)) if isinstance(value, tuple) else value
+
+
+def _whole(text: str, name: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 10):  # noqa: PLR2004 - a 32-bit number
+        raise OptionError(f"{variable(name)} takes a whole number, not {_quoted(text)}")
+    return int(text)
+
+
+def _quoted(text: str) -> str:
+    return f'"{shown(text, 60)}"'
