@@ -72,3 +72,17 @@ class LockEvent(NamedTuple):
     reason: str = ""
     blocked_by: Owner | None = None
     error: str = ""
+
+    @property
+    def headroom(self) -> float | None:
+        """Share of the TTL that was left, 0 to 1; ``None`` where no TTL is known."""
+        if not self.ttl or self.ttl_remaining is None:
+            return None
+        return min(max(self.ttl_remaining / self.ttl, 0.0), 1.0)
+
+    @property
+    def ttl_used(self) -> float | None:
+        """Share of the TTL used since acquire or the last renewal, above 1 once the lease had lapsed."""
+        if not self.ttl or self.ttl_remaining is None:
+            return None
+        return (self.ttl - self.ttl_remaining) / self.ttl

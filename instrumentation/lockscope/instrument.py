@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 from typing import TYPE_CHECKING
 
@@ -101,19 +102,25 @@ def _recorder(settings: Settings, registry: CollectorRegistry | None, extra: tup
     recorder = Recorder(emit, prefixes, read_blocked_by=settings.blocked_by)
     sinks: list[Sink] = []
     if settings.prometheus:
-        sinks.append(
-            PrometheusSink(
-                registry,
-                before_collect=recorder.drain,
-                overflowed=lambda: prefixes.overflowed,
-                sink_errors=lambda: _errors(emit),
-            )
-        )
+        sinks.append(_prometheus(recorder, registry))
     if settings.logs:
         sinks.append(LogSink())
     sinks.extend(Background(sink) for sink in extra)
     emit.sinks = tuple(sinks)
     return recorder
+
+
+def _prometheus(recorder: Recorder, registry: CollectorRegistry | None) -> Sink:
+    if os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+        from lockscope.sinks.multiprocess import MultiprocessSink  # noqa: PLC0415 - declares files on import
+
+        return MultiprocessSink(registry)
+    return PrometheusSink(
+        registry,
+        before_collect=recorder.drain,
+        overflowed=lambda: recorder.prefixes.overflowed,
+        sink_errors=lambda: _errors(recorder.emit),
+    )
 
 
 def _errors(emit: Emitter) -> dict[str, int]:

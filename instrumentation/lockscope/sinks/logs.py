@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from lockscope import events
 from lockscope.tokens import fingerprint, process
+from lockscope.traces import current_trace
 
 if TYPE_CHECKING:
     from lockscope.events import LockEvent
@@ -108,7 +108,7 @@ def fields_of(event: LockEvent) -> dict[str, Any]:
             )
             if value is not None
         }
-    trace_id, span_id = _trace()
+    trace = current_trace()
     fields = {
         "event": event.event,
         "lock_key": printable(event.key),
@@ -129,8 +129,8 @@ def fields_of(event: LockEvent) -> dict[str, Any]:
         "resource_id": event.job.resource_id,
         "blocked_by": blocked_by,
         "error": event.error or None,
-        "trace_id": trace_id,
-        "span_id": span_id,
+        "trace_id": trace and trace.trace_id,
+        "span_id": trace and trace.span_id,
     }
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -165,14 +165,3 @@ class JSONFormatter(logging.Formatter):
 
 def _rounded(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 6)
-
-
-def _trace() -> tuple[str | None, str | None]:
-    """Return the current trace and span id in hex, if OpenTelemetry is in use."""
-    trace = sys.modules.get("opentelemetry.trace")
-    if trace is None:
-        return None, None
-    context = trace.get_current_span().get_span_context()
-    if not context.is_valid:
-        return None, None
-    return format(context.trace_id, "032x"), format(context.span_id, "016x")

@@ -1,0 +1,265 @@
+"""Counts of lock events by prefix and job type: plain numbers in memory, families when somebody scrapes.
+
+Counting in plain Python and building families at a scrape costs a fraction of one ``prometheus_client`` child
+per event, and the same counts serve events that came by the journal.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from prometheus_client.core import CounterMetricFamily, Exemplar, GaugeMetricFamily, HistogramMetricFamily
+
+from lockscope import catalog, events
+from lockscope.prefixes import OTHER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from prometheus_client.core import Metric as Family
+
+    from lockscope.catalog import Metric
+    from lockscope.events import LockEvent
+    from lockscope.traces import Trace
+
+_CACHED_LABELS = 4096
+
+# Held while counting and across every fork: a child must not inherit a lock that another thread holds.
+_gate = threading.RLock()
+os.register_at_fork(before=_gate.acquire, after_in_parent=_gate.release, after_in_child=_gate.release)
+
+
+class Distribution:
+    """Observations of one histogram series: counts a bucket (not cumulative) and their sum."""
+
+    __slots__ = ("bounds", "counts", "exemplars", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+        self.exemplars: dict[int, Exemplar] = {}
+
+    def add(self, value: float, trace: Trace | None, at: float) -> None:
+        """Count one observation made at unix time ``at``; a trace becomes its bucket's exemplar."""
+        index = bisect_left(self.bounds, value)
+        self.counts[index] += 1
+        self.total += value
+        if trace is not None:
+            self.exemplars[index] = Exemplar(trace._asdict(), value, at)
+
+
+class Series:
+    """All that is counted of one prefix and job type."""
+
+    __slots__ = (
+        "acquire", "headroom", "held", "hold", "idempotency", "release", "renew", "retry", "unprotected", "used",
+        "wait", "waiters",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.acquire = dict.fromkeys(catalog.ACQUIRE_OUTCOMES, 0)
+        self.renew = dict.fromkeys(catalog.RENEW_OUTCOMES, 0)
+        self.release = dict.fromkeys(catalog.RELEASE_OUTCOMES, 0)
+        self.idempotency: dict[str, int] = {}
+        self.retry: dict[str, int] = {}
+        self.wait: dict[str, Distribution] = {}
+        self.hold = Distribution(catalog.HOLD_BUCKETS)
+        self.headroom = Distribution(catalog.RATIO_BUCKETS)
+        self.used = Distribution(catalog.USED_BUCKETS)
+        self.unprotected = 0.0
+        self.held = 0
+        self.waiters = 0
+
+
+class JobTypes:
+    """Keeps the ``job_type`` label bounded.
+
+    Args:
+        limit: distinct job types before further ones fold into ``other``.
+    """
+
+    def __init__(self, limit: int = 200) -> None:
+        self._limit = limit
+        self._known: set[str] = set()
+
+    def bounded(self, job_type: str) -> str:
+        """Return the label value of ``job_type``: valid UTF-8, or ``other`` once the cap is reached."""
+        job_type = job_type.encode("utf-8", "replace").decode()
+        if job_type not in self._known:
+            if len(self._known) >= self._limit:
+                return OTHER
+            self._known.add(job_type)
+        return job_type
+
+
+class Tally:
+    """Counts events; bounded by the caps on prefixes and job types, safe between threads and forks.
+
+    Args:
+        trace: returns the trace that the caller is in, for exemplars, or ``None``.
+    """
+
+    def __init__(self, trace: Callable[[], Trace | None] | None = None) -> None:
+        self._trace = trace
+        self._job_types = JobTypes()
+        self._series: dict[tuple[str, str], Series] = {}
+        self._cache: dict[tuple[str, str], Series] = {}
+
+    def add(self, event: LockEvent) -> None:
+        """Count ``event``."""
+        handler = _HANDLERS.get(event.event)
+        if handler is None:
+            return
+        with _gate:
+            series = self._cache.get((event.prefix, event.job.job_type))
+            if series is None:
+                series = self._admit(event.prefix, event.job.job_type)
+            handler(series, event, self._trace() if self._trace is not None else None)
+
+    def reset_gauges(self) -> None:
+        """Count nothing as held or waiting any more."""
+        with _gate:
+            for series in self._series.values():
+                series.held = series.waiters = 0
+
+    def families(self) -> list[Family]:
+        """Return the shim's metric families as they stand, for a ``prometheus_client`` collector."""
+        with _gate:
+            return list(_families(self._series))
+
+    def _admit(self, prefix: str, job_type: str) -> Series:
+        series = self._series.setdefault((prefix, self._job_types.bounded(job_type)), Series())
+        if len(self._cache) >= _CACHED_LABELS:
+            self._cache = {}
+        self._cache[prefix, job_type] = series
+        return series
+
+
+def _wait(series: Series, event: LockEvent, trace: Trace | None) -> None:
+    outcome = event.outcome
+    series.acquire[outcome] += 1
+    waits = series.wait.get(outcome)
+    if waits is None:
+        waits = series.wait[outcome] = Distribution(catalog.WAIT_BUCKETS)
+    waits.add(event.wait_seconds or 0.0, trace, event.at)
+    if event.waited:
+        series.waiters -= 1
+
+
+def _acquired(series: Series, event: LockEvent, trace: Trace | None) -> None:
+    series.held += 1
+    _wait(series, event, trace)
+
+
+def _waiting(series: Series, _event: LockEvent, _trace: object) -> None:
+    series.waiters += 1
+
+
+def _renewed(series: Series, event: LockEvent, trace: Trace | None) -> None:
+    series.renew[event.outcome] += 1
+    headroom = event.headroom
+    if headroom is not None:
+        series.headroom.add(headroom, trace, event.at)
+    _ended(series, event)
+
+
+def _released(series: Series, event: LockEvent, trace: Trace | None) -> None:
+    series.release[event.outcome] += 1
+    hold = event.hold_seconds
+    if hold is not None:
+        series.hold.add(hold, trace, event.at)
+        used = event.ttl_used
+        if used is not None:
+            series.used.add(used, trace, event.at)
+    _ended(series, event)
+
+
+def _ended(series: Series, event: LockEvent, _trace: object = None) -> None:
+    series.unprotected += event.unprotected_seconds
+    if event.ends_lease:
+        series.held -= 1
+
+
+def _retry(series: Series, event: LockEvent, _trace: object) -> None:
+    reason = event.reason if event.reason in series.retry or len(series.retry) < _MAX_REASONS else OTHER
+    series.retry[reason] = series.retry.get(reason, 0) + 1
+
+
+def _idempotency(series: Series, event: LockEvent, _trace: object) -> None:
+    if not series.idempotency:
+        series.idempotency = dict.fromkeys(catalog.IDEMPOTENCY_OUTCOMES, 0)
+    series.idempotency[event.outcome] += 1
+
+
+_MAX_REASONS = 20
+_HANDLERS: dict[str, Callable[[Series, LockEvent, Trace | None], None]] = {
+    events.ACQUIRED: _acquired,
+    events.CONTENDED: _wait,
+    events.ACQUIRE_TIMEOUT: _wait,
+    events.ACQUIRE_ERROR: _wait,
+    events.WAITING: _waiting,
+    events.RENEWED: _renewed,
+    events.RENEW_LOST: _renewed,
+    events.RENEW_ERROR: _renewed,
+    events.RELEASED: _released,
+    events.RELEASE_LOST: _released,
+    events.RELEASE_ERROR: _released,
+    events.ABANDONED: _ended,
+    events.RETRY: _retry,
+    events.IDEMPOTENCY: _idempotency,
+    events.DUPLICATE: _idempotency,
+}
+
+
+def _families(series: dict[tuple[str, str], Series]) -> Iterator[Family]:
+    items = sorted(series.items())
+    yield _counter(catalog.ACQUIRE, ((labels, s.acquire) for labels, s in items))
+    yield _histogram(
+        catalog.ACQUIRE_WAIT,
+        (((*labels, outcome), waits) for labels, s in items for outcome, waits in sorted(s.wait.items())),
+    )
+    yield _histogram(catalog.HOLD, ((labels, s.hold) for labels, s in items))
+    yield _counter(catalog.RENEW, ((labels, s.renew) for labels, s in items))
+    yield _histogram(catalog.RENEW_HEADROOM, ((labels, s.headroom) for labels, s in items))
+    yield _counter(catalog.RELEASE, ((labels, s.release) for labels, s in items))
+    yield _histogram(catalog.TTL_USED, ((labels, s.used) for labels, s in items))
+    unprotected = CounterMetricFamily(
+        catalog.UNPROTECTED.name, catalog.UNPROTECTED.help, labels=catalog.SHIM_LABELS
+    )
+    held = GaugeMetricFamily(catalog.HELD.name, catalog.HELD.help, labels=catalog.SHIM_LABELS)
+    waiters = GaugeMetricFamily(catalog.WAITERS.name, catalog.WAITERS.help, labels=catalog.SHIM_LABELS)
+    for labels, one in items:
+        unprotected.add_metric(labels, one.unprotected)
+        held.add_metric(labels, one.held)
+        waiters.add_metric(labels, one.waiters)
+    yield unprotected
+    yield held
+    yield waiters
+    yield _counter(catalog.RETRY, ((labels, s.retry) for labels, s in items))
+    yield _counter(catalog.IDEMPOTENCY, ((labels, s.idempotency) for labels, s in items))
+
+
+def _counter(metric: Metric, rows: Iterable[tuple[tuple[str, ...], dict[str, int]]]) -> Family:
+    family = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+    for labels, counts in rows:
+        for value, count in counts.items():
+            family.add_metric((*labels, value), count)
+    return family
+
+
+def _histogram(metric: Metric, rows: Iterable[tuple[tuple[str, ...], Distribution]]) -> Family:
+    family = HistogramMetricFamily(metric.name, metric.help, labels=metric.labels)
+    bounds = [*(str(bound) for bound in metric.buckets), "+Inf"]
+    for labels, observed in rows:
+        buckets: list[tuple[str, float] | tuple[str, float, Exemplar]] = []
+        running = 0
+        for index, (bound, count) in enumerate(zip(bounds, observed.counts, strict=True)):
+            running += count
+            exemplar = observed.exemplars.get(index)
+            buckets.append((bound, running) if exemplar is None else (bound, running, exemplar))
+        family.add_metric(labels, buckets, observed.total)
+    return family
