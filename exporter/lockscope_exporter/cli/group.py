@@ -1,0 +1,63 @@
+"""The group ``lockscope``: which commands there are. A command's module is imported when it runs."""
+
+from __future__ import annotations
+
+import importlib
+from typing import NamedTuple
+
+import click
+
+from lockscope._version import __version__
+
+
+class Entry(NamedTuple):
+    """One command: the module in this folder that holds ``command``, and its line in the help."""
+
+    module: str
+    help: str
+
+
+COMMANDS: dict[str, Entry] = {
+    "export": Entry("export", "Sample Redis and serve the metrics to Prometheus."),
+    "explore": Entry("explore", "Open the lock explorer in a browser."),
+    "ls": Entry("ls", "List the locks that are held now."),
+    "rules": Entry("rules", "Write the Prometheus alerting and recording rules."),
+    "dashboards": Entry("dashboards", "Write the Grafana dashboards."),
+    "completion": Entry("completion", "Print the script for completion in a shell."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name, so that each call imports only the one it runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order of the table."""
+        del ctx
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a command, ``None`` if there is none of that name."""
+        del ctx
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        module = importlib.import_module(f"lockscope_exporter.cli.{entry.module}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the table of commands without importing them."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Every option can be set as LOCKSCOPE_<OPTION> in the environment. "
+    "Exit status: 0 fine, 1 a finding, 2 a usage or connection error.",
+)
+@click.version_option(__version__, prog_name="lockscope")
+def lockscope() -> None:
+    """See the Redis locks of any library: who holds them, since when, and whether the holder lives."""
