@@ -81,7 +81,7 @@ function reconcile(parent, items, nameOf, make, update) {
 
 // The component's root, made once; `data` of the latest refresh and the server's clock are kept on it.
 function rootOf(parentElement, data, build) {
-  let root = parentElement.querySelector(":scope > .ls");
+  let root = [...parentElement.children].find((node) => node.classList.contains("ls"));
   if (!root) {
     root = el("div", "ls");
     parentElement.append(root);

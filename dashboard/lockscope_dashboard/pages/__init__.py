@@ -10,7 +10,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LIVE = ("live.py", "Live locks", ":material/lock:", "live")
-TABLE = (LIVE,)
+TABLE = (
+    LIVE,
+    ("lock.py", "One lock", ":material/key:", "lock"),
+)
 
 
 def all_pages(folder: Path) -> list[st.Page]:

@@ -9,32 +9,19 @@ import streamlit as st
 from lockscope_dashboard import source, text
 from lockscope_dashboard.frames import locks as frames
 from lockscope_dashboard.frames import trends
-from lockscope_dashboard.views import health, table, tiles
+from lockscope_dashboard.views import health, refresh, table, tiles
 
 if TYPE_CHECKING:
     from lockscope_dashboard.board import Snapshot
 
 PAGE_SIZE = 50
 LONGEST_NUMBER = 8
-INTERVALS = {"1 s": 1.0, "2 s": 2.0, "5 s": 5.0, "15 s": 15.0, "Pause": None}
 
 
 def page() -> None:
     """Draw the title and the refresh control once, the rest at every refresh."""
-    left, right = st.columns([3, 2], vertical_alignment="bottom")
-    left.title("Live locks", anchor=False)
-    with right.container(horizontal=True, horizontal_alignment="right"):
-        interval = st.segmented_control(
-            "Refresh every",
-            list(INTERVALS),
-            default="2 s",
-            required=True,
-            key="refresh",
-            bind="query-params",
-            label_visibility="collapsed",
-            help="How often this page looks again. The sampler behind it never stops.",
-        )
-    st.fragment(run_every=INTERVALS[interval])(live)()
+    interval = refresh.header("Live locks")
+    st.fragment(run_every=interval)(live)()
 
 
 def live() -> None:

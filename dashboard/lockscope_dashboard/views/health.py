@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import streamlit as st
@@ -56,3 +57,9 @@ def draw(nodes: Sequence[NodeStatus]) -> None:
 def literal(words: str) -> str:
     """Write foreign text into Markdown so that it stands for itself."""
     return "".join(f"\\{char}" if char in "\\`*_{}[]<>()#+-.!|~$:&" else char for char in words)
+
+
+def code(words: str) -> str:
+    """Write foreign text into Markdown as code, on one line, that stands for itself."""
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", words)), default=0))
+    return f"{fence} {words} {fence}"
