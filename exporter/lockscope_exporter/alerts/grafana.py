@@ -1,0 +1,81 @@
+"""The alerts as Grafana provisions them from a file: the same expressions, evaluated by Grafana itself.
+
+Grafana evaluates a query, then a condition on its result. Here every sample that the expression returns fires,
+as in Prometheus; the query's empty result is the healthy state, so ``noDataState`` is ``OK``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lockscope_exporter.alerts.build import RuleGroup
+
+DATASOURCE_UID = "prometheus"
+_LOOK_BACK_SECONDS = 600
+_DEFAULT_INTERVAL = "1m"
+
+
+def alert_rule_file(groups: list[RuleGroup], datasource_uid: str = DATASOURCE_UID) -> dict[str, Any]:
+    """Return Grafana's alerting provisioning document for alerting groups.
+
+    Args:
+        groups: compiled groups with alerting rules only.
+        datasource_uid: uid of the Prometheus data source that also evaluates the recording rules.
+    """
+    return {
+        "apiVersion": 1,
+        "groups": [
+            {
+                "orgId": 1,
+                "name": group["name"],
+                "folder": "lockscope",
+                "interval": group.get("interval", _DEFAULT_INTERVAL),
+                "rules": [_rule(rule, datasource_uid) for rule in group["rules"]],
+            }
+            for group in groups
+        ],
+    }
+
+
+def _rule(rule: dict[str, Any], datasource_uid: str) -> dict[str, Any]:
+    qualifiers = [value for name, value in rule["labels"].items() if name not in ("severity", "about")]
+    title = " ".join([rule["alert"], *qualifiers])
+    compiled: dict[str, Any] = {
+        "uid": hashlib.sha256(title.encode()).hexdigest()[:16],
+        "title": title,
+        "condition": "fires",
+        "data": [
+            {
+                "refId": "A",
+                "relativeTimeRange": {"from": _LOOK_BACK_SECONDS, "to": 0},
+                "datasourceUid": datasource_uid,
+                "model": {"refId": "A", "expr": rule["expr"], "instant": True, "range": False},
+            },
+            {
+                "refId": "fires",
+                "datasourceUid": "__expr__",
+                "model": {
+                    "refId": "fires",
+                    "type": "threshold",
+                    "expression": "A",
+                    # Every value of these alerts is 0 or more: what the expression returns, fires.
+                    "conditions": [{"evaluator": {"type": "gt", "params": [-1]}}],
+                },
+            },
+        ],
+        "noDataState": "OK",
+        "execErrState": "Error",
+        "for": rule.get("for", "0s"),
+    }
+    if "keep_firing_for" in rule:
+        compiled["keep_firing_for"] = rule["keep_firing_for"]
+    compiled["labels"] = {"alertname": rule["alert"], **rule["labels"]}
+    compiled["annotations"] = {name: _template(text) for name, text in rule["annotations"].items()}
+    return compiled
+
+
+def _template(text: str) -> str:
+    """Translate a template: Grafana's ``$value`` is a text of all values, ``$values.A`` the number."""
+    return text.replace("$value ", "$values.A.Value ").replace("$value}", "$values.A.Value}")

@@ -1,0 +1,49 @@
+"""Limits that differ by lock, recorded as series: the objective of acquiring, and the visibility timeout."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from lockscope_exporter.alerts.model import Group, Record
+from lockscope_exporter.alerts.promql import number
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lockscope_exporter.alerts.options import RuleOptions
+
+
+def limits(options: RuleOptions) -> Group:
+    """Return the rules that record each prefix's limits, the user's first, else the default."""
+    objective = _first_match(
+        "group by ($by, prefix) (prefix:redis_lock_acquire_valid:increase5m{selector})",
+        options.objectives,
+        options.default_objective,
+    )
+    # Only a lock that a job takes is bound to a queue: one held by a scheduler or a leader may last for days.
+    overrides = {prefix: value for prefix, value in options.visibility_timeouts.items() if prefix != "*"}
+    jobs = 'group by ($across) (redis_lock_acquire_total{job_type!="none"})'
+    timeout = [
+        *_first_match("group by ($across) (prefix:redis_lock_keys:max{selector})", overrides, None),
+        f"{jobs} * {number(options.default_visibility_timeout)}",
+    ]
+    return Group(
+        "lockscope.limits",
+        (
+            Record("prefix:redis_lock_acquire_objective:ratio", "\nor ".join(objective)),
+            Record("prefix:redis_lock_visibility_timeout:seconds", "\nor ".join(timeout)),
+        ),
+        interval="2m",
+    )
+
+
+def _first_match(template: str, values: Mapping[str, float], default: float | None) -> list[str]:
+    terms = [
+        f"{template.replace('{selector}', '{prefix=' + json.dumps(prefix) + '}')} * {number(value)}"
+        for prefix, value in values.items()
+        if prefix != "*"
+    ]
+    if default is not None:
+        terms.append(f"{template.replace('{selector}', '')} * {number(default)}")
+    return terms
