@@ -1,0 +1,142 @@
+"""Live locks as lists for people and programs: filter, order, plain objects. Pure functions of values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from lockscope.globs import compile_glob
+from lockscope_exporter.state import State
+from lockscope_exporter.text import key_text, label_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lockscope_exporter.state import Holder, LockState, NodeStatus
+
+STATES: tuple[State, ...] = get_args(State)
+_URGENCY = {state: place for place, state in enumerate(STATES)}
+_DECIMALS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which locks to list; an empty field means all.
+
+    Attributes:
+        key: Redis glob on the whole key.
+        prefixes: exact prefixes.
+        states: states.
+        dialects: dialects.
+        targets: names of targets.
+        host: host of a holder.
+        job_type: job type of a holder.
+    """
+
+    key: bytes = b""
+    prefixes: frozenset[str] = frozenset()
+    states: frozenset[str] = frozenset()
+    dialects: frozenset[str] = frozenset()
+    targets: frozenset[str] = frozenset()
+    host: str = ""
+    job_type: str = ""
+
+    def admits(self, lock: LockState) -> bool:
+        """Tell whether a lock is to be listed."""
+        return (
+            (not self.states or lock.state in self.states)
+            and (not self.prefixes or lock.prefix in self.prefixes)
+            and (not self.dialects or lock.dialect in self.dialects)
+            and (not self.targets or lock.target in self.targets)
+            and (not self.host or any(holder.host == self.host for holder in lock.holders))
+            and (not self.job_type or any(holder.job_type == self.job_type for holder in lock.holders))
+            and (not self.key or compile_glob(self.key).fullmatch(lock.key) is not None)
+        )
+
+
+def _urgency(lock: LockState) -> tuple[Any, ...]:
+    return (_URGENCY[lock.state], -(lock.age_seconds or 0.0), lock.key, lock.field or b"")
+
+
+ORDERS: dict[str, Callable[[LockState], Any]] = {
+    "urgency": _urgency,
+    "key": lambda lock: (lock.key, lock.field or b"", lock.target, lock.db),
+    "age": lambda lock: (-(lock.age_seconds or 0.0), lock.key, lock.field or b""),
+    "ttl": lambda lock: (
+        lock.ttl_seconds is None, lock.ttl_seconds or 0.0, lock.key, lock.field or b"",
+    ),
+}  # fmt: skip
+
+
+def select(locks: Iterable[LockState], wanted: Filter, order: str = "urgency") -> list[LockState]:
+    """Return the wanted locks in an order.
+
+    Args:
+        locks: all live locks.
+        wanted: which of them.
+        order: ``urgency`` (worst state first, then oldest), ``key``, ``age`` (oldest first) or ``ttl``
+            (soonest to expire first, those that never do last).
+    """
+    return sorted(filter(wanted.admits, locks), key=ORDERS[order])
+
+
+def lock_object(lock: LockState) -> dict[str, Any]:
+    """Return a lock as a JSON object; durations in seconds, times as unix seconds, no owner token."""
+    return {
+        "key": key_text(lock.key),
+        "field": None if lock.field is None else key_text(lock.field),
+        "prefix": label_text(lock.prefix),
+        "dialect": lock.dialect,
+        "state": lock.state,
+        "evidence": [label_text(sentence) for sentence in lock.evidence],
+        "ttl_seconds": _rounded(lock.ttl_seconds),
+        "ttl_expected": lock.ttl_expected,
+        "age_seconds": _rounded(lock.age_seconds),
+        "age_at_least": lock.age_at_least,
+        "expected_hold_seconds": _rounded(lock.expected_hold_seconds),
+        "renewals": lock.renewals,
+        "weak_owner": lock.weak_owner,
+        "holder": holder_object(lock.holder),
+        "holders": [holder_object(holder) for holder in lock.holders],
+        "db": lock.db,
+        "target": lock.target,
+        "node": lock.node,
+        "sampled_at": _rounded(lock.sampled_at),
+    }
+
+
+def holder_object(holder: Holder | None) -> dict[str, Any]:
+    """Return a holder as a JSON object; every name is there, unknown ones are null."""
+    return {
+        "host": _text(holder and holder.host),
+        "pid": holder and holder.pid,
+        "worker": holder and holder.worker,
+        "job_type": _text(holder and holder.job_type),
+        "job_id": _text(holder and holder.job_id),
+        "fingerprint": holder and holder.fingerprint,
+        "alive": holder.alive if holder else "unknown",
+        "gone_since": _rounded(holder and holder.gone_since),
+        "started_at": _rounded(holder and holder.started_at),
+        "count": holder.count if holder else 0,
+    }
+
+
+def node_object(node: NodeStatus) -> dict[str, Any]:
+    """Return the state of a node's sampling as a JSON object."""
+    return {
+        "target": node.target,
+        "node": node.node,
+        "up": node.up,
+        "mode": node.mode,
+        "age_seconds": _rounded(node.age_seconds),
+        "error": node.error,
+        "warnings": list(node.warnings),
+    }
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, _DECIMALS)
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else label_text(text)
