@@ -9,7 +9,7 @@ import streamlit as st
 
 from lockscope_dashboard import settings
 from lockscope_dashboard.board import Board
-from lockscope_dashboard.targets import targets_from
+from lockscope_exporter import configuration
 from lockscope_exporter.sampling import open_source
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ def board() -> Board:
     """Return the running board; the first viewer starts it and waits up to two seconds for a first sample.
 
     Raises:
-        ValueError: the environment names no server, or a pattern or URL that cannot be read.
+        ValueError: a URL, a pattern or a number in the environment cannot be used.
     """
-    targets, sampling = targets_from(options().environment)
-    made = Board(open_source(targets, sampling))
+    chosen = configuration.from_environment(os.environ)
+    made = Board(open_source(chosen.targets(), chosen.sampling()))
     made.start()
     made.source.wait_ready(2.0)
     return made

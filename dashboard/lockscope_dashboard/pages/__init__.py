@@ -2,23 +2,67 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import streamlit as st
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
-LIVE = ("live.py", "Live locks", ":material/lock:", "live")
-TABLE = (
-    LIVE,
-    ("lock.py", "One lock", ":material/key:", "lock"),
+_HERE: Final = Path(__file__).parent
+_ICON: Final = str(_HERE.parent / "assets" / "icon.png")
+_STYLE: Final = """<style>
+.stMainBlockContainer { padding-inline: clamp(0.8rem, 2.5vw, 2.5rem); max-width: 1680px; margin: 0 auto; }
+.stMain [data-testid="stHeading"] h1 { padding: 0.1rem 0 0.3rem; }
+</style>"""
+_wired: ContextVar[bool] = ContextVar("wired", default=False)
+
+
+class Entry(NamedTuple):
+    """One page of the menu: its file, which is also its address, its title and its icon."""
+
+    name: str
+    title: str
+    icon: str
+
+
+MENU: Final = (
+    Entry("live", "Live locks", ":material/lock:"),
+    Entry("lock", "One lock", ":material/key:"),
 )
 
 
-def all_pages(folder: Path) -> list[st.Page]:
-    """Return the pages; the first is the default one and answers at ``/``."""
-    return [
-        st.Page(folder / file, title=title, icon=icon, url_path=path, default=index == 0)
-        for index, (file, title, icon, path) in enumerate(TABLE)
-    ]
+def run() -> None:
+    """Set the frame up and run the page that the address names; the first one answers at ``/``."""
+    st.set_page_config(page_title="lockscope", page_icon=_ICON, layout="wide")
+    st.logo(_ICON, size="medium")
+    st.html(_STYLE)
+    chosen = st.navigation(
+        [
+            st.Page(_HERE / f"{page.name}.py", title=page.title, icon=page.icon, default=page is MENU[0])
+            for page in MENU
+        ],
+        position="top",
+    )
+    token = _wired.set(True)
+    try:
+        chosen.run()
+    finally:
+        _wired.reset(token)
+
+
+def show(draw: Callable[[], None]) -> None:
+    """Draw a page inside the frame.
+
+    Streamlit runs the files of a ``pages`` folder by themselves until some session has called
+    ``st.navigation``; a first visitor who follows a deep link would see a page without its frame.
+
+    Args:
+        draw: the page.
+    """
+    if _wired.get():
+        draw()
+    else:
+        run()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from lockscope_dashboard import source, text
+from lockscope_dashboard import pages, source, text
 from lockscope_dashboard.frames import locks as frames
 from lockscope_dashboard.frames import trends
 from lockscope_dashboard.views import health, refresh, table, tiles
@@ -36,12 +36,12 @@ def live() -> None:
     if sort not in frames.SORTS:
         sort, direction = "state", ""
     ordered = frames.order(matching, sort, descending=direction == "desc")
-    rows, number, pages = frames.page(ordered, _number(st.query_params.get("page", "1")), PAGE_SIZE)
+    rows, number, last = frames.page(ordered, _number(st.query_params.get("page", "1")), PAGE_SIZE)
     opened = table.draw(
         table.rows(rows),
         table.Shown(
             number,
-            pages,
+            last,
             (number - 1) * PAGE_SIZE + 1,
             len(matching),
             len(snapshot.frame),
@@ -153,4 +153,4 @@ def _number(words: str) -> int:
     return int(words) if words.isascii() and words.isdecimal() and len(words) <= LONGEST_NUMBER else 1
 
 
-page()
+pages.show(page)

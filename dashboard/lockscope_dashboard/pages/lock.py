@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
-from lockscope_dashboard import commands, source, text
+from lockscope_dashboard import commands, pages, source, text
 from lockscope_dashboard.advice import advise
 from lockscope_dashboard.frames import locks as frames
 from lockscope_dashboard.views import card, grid, health, refresh
@@ -104,4 +104,4 @@ def several(snapshot: Snapshot, params: dict[str, str]) -> None:
     grid.draw(columns, rows, key="several", caption="Locks of this key", empty="")
 
 
-page()
+pages.show(page)
