@@ -1,0 +1,131 @@
+"""One live lock as the ledger keeps it: what was read, when it was seen to be taken and renewed. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lockscope_exporter.classify import Cadence, Expected, Facts, classify
+from lockscope_exporter.state import LockState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lockscope_exporter.dialects import Decoded
+    from lockscope_exporter.sampling.counts import Counts
+    from lockscope_exporter.state import Holder, Life, State
+
+    Presence = Callable[[str], tuple[Life, float | None]]
+
+_NO_RENEWALS = Cadence()
+_SMOOTHING = 0.3  # weight of the newest renewal interval
+_JITTER_DECAY = 0.8  # a late renewal is forgotten after about ten on time
+
+
+@dataclass(slots=True, eq=False)
+class Entry:
+    """A live lock.
+
+    Attributes:
+        key: full Redis key.
+        db: database number.
+        node: the node that holds it.
+        counts: the running counts of its family.
+        decoded: what its bytes say.
+        held_since: unix time in seconds when it was acquired, or first seen.
+        since_at_least: it was there before anyone looked: ``held_since`` is only an upper bound.
+        lease: seconds it had to live when last seen to be taken or renewed.
+        first_lease: the same at the acquisition.
+        cadence: how it was renewed so far.
+        state: as last counted.
+        slot: index of the TTL bucket it is counted in, -1 without expiry.
+        hidden: it counts as gone although no reading has confirmed that: its deadline has passed, or its
+            node is out of reach.
+        live: it is in the ledger.
+        look_at: unix time in seconds when its state or bucket may change without any news.
+    """
+
+    key: bytes
+    db: int
+    node: str
+    counts: Counts
+    decoded: Decoded
+    held_since: float
+    since_at_least: bool = False
+    lease: float | None = None
+    first_lease: float | None = None
+    cadence: Cadence = _NO_RENEWALS
+    state: State = "held"
+    slot: int = -1
+    hidden: bool = False
+    live: bool = True
+    look_at: float | None = None
+
+    def renewed(self, decoded: Decoded, now: float) -> None:
+        """Take in a reading with the same owner and a later deadline."""
+        cadence = self.cadence
+        since = now - cadence.last
+        if cadence.renewals == 0 and self.since_at_least:
+            interval, jitter = None, 0.0  # the renewal before this one was not seen
+        elif cadence.interval is None:
+            interval, jitter = since, 0.0
+        else:
+            interval = cadence.interval + _SMOOTHING * (since - cadence.interval)
+            jitter = max(abs(since - cadence.interval), cadence.jitter * _JITTER_DECAY)
+        self.cadence = Cadence(cadence.renewals + 1, now, interval, jitter)
+        self.lease = None if decoded.deadline is None else decoded.deadline - now
+
+    def facts(self, now: float, presence: Presence, expected: Expected | None) -> Facts:
+        """Return all that is known of it now, to be judged."""
+        decoded = self.decoded
+        holders = decoded.holders
+        if any(holder.worker for holder in holders):
+            holders = tuple(_with_life(holder, presence) for holder in holders)
+        if expected is None and self.first_lease is not None:
+            expected = Expected(self.first_lease, "first_ttl")
+        return Facts(
+            now=now,
+            dialect=decoded.dialect,
+            ttl_expected=decoded.ttl_expected,
+            deadline=decoded.deadline,
+            holders=holders,
+            held_since=self.held_since,
+            since_at_least=self.since_at_least,
+            cadence=self.cadence,
+            expected=expected,
+        )
+
+    def to_state(self, facts: Facts) -> LockState:
+        """Return it as the rest of the program sees it."""
+        state, evidence = classify(facts)
+        decoded = self.decoded
+        now = facts.now
+        return LockState(
+            key=self.key,
+            field=decoded.field,
+            prefix=self.counts.prefix,
+            dialect=decoded.dialect,
+            state=state,
+            evidence=evidence,
+            ttl_seconds=None if decoded.deadline is None else max(decoded.deadline - now, 0.0),
+            ttl_expected=decoded.ttl_expected,
+            age_seconds=max(now - self.held_since, 0.0),
+            age_at_least=self.since_at_least,
+            expected_hold_seconds=None if facts.expected is None else facts.expected.seconds,
+            lease_seconds=self.lease,
+            holders=facts.holders,
+            weak_owner=decoded.weak_owner,
+            value=decoded.value,
+            renewals=self.cadence.renewals,
+            db=self.db,
+            target=self.counts.target,
+            node=self.node,
+            sampled_at=now,
+        )
+
+
+def _with_life(holder: Holder, presence: Presence) -> Holder:
+    if holder.worker is None:
+        return holder
+    alive, gone_since = presence(holder.worker)
+    return replace(holder, alive=alive, gone_since=gone_since)

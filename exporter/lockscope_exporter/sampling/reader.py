@@ -1,0 +1,167 @@
+"""From keys that may have changed to readings of them: few round trips, no error caused on the server.
+
+Every key goes through ``TYPE`` first, which neither touches its idle time nor fails. Strings are then read
+with ``MGET``, the one command that answers a key of another type with nil and not with an error; everything
+else by a read-only script that looks at the type and reads in one step, since ``HSCAN`` on a key that became
+a string a moment ago would count as an error on the server. A value that is too large for a lock is never
+fetched: ``MEMORY USAGE`` tells, without touching the key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from redis.exceptions import ResponseError
+
+from lockscope_exporter.dialects import plan
+from lockscope_exporter.dialects.model import MAX_VALUE, Reading
+from lockscope_exporter.sampling.answers import forbidden, moved, value
+from lockscope_exporter.sampling.composite import read_composite
+from lockscope_exporter.sampling.wire import pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lockscope_exporter.sampling.wire import Line
+
+_CHUNK = 256  # keys read together: bounds memory, and how long one burst keeps the server
+_OVERHEAD = 512  # bytes that MEMORY USAGE counts beside key and value, at most
+_MISSING = -2  # what PTTL and PEXPIRETIME say of a key that does not exist
+
+
+class Asked(NamedTuple):
+    """A key to read, and the dialect it is to be read as."""
+
+    key: bytes
+    dialect: str | None
+
+
+@dataclass(slots=True)
+class Sample:
+    """What one read found.
+
+    Attributes:
+        readings: keys that exist, with their values where their type is one that locks have.
+        gone: keys that do not exist, and when that was, by the server's clock.
+        again: keys that changed while they were read; ask anew.
+        elsewhere: keys that another node of the cluster owns now.
+        forbidden: keys that this user may not read.
+    """
+
+    readings: list[Reading] = field(default_factory=list)
+    gone: list[tuple[bytes, float]] = field(default_factory=list)
+    again: list[Asked] = field(default_factory=list)
+    elsewhere: list[bytes] = field(default_factory=list)
+    forbidden: list[bytes] = field(default_factory=list)
+
+    def sort_out(self, item: Asked, answer: Any) -> bool:
+        """File a key away if the answer says that it cannot be read here; tell whether it did."""
+        if moved(answer):
+            self.elsewhere.append(item.key)
+        elif forbidden(answer):
+            self.forbidden.append(item.key)
+        else:
+            return False
+        return True
+
+
+class Reader:
+    """Reads keys of one database.
+
+    Args:
+        line: where to ask.
+    """
+
+    def __init__(self, line: Line) -> None:
+        self.line = line
+        self.abilities = line.abilities
+
+    def read(self, keys: Iterable[Asked], known: Callable[[bytes], bool]) -> Sample:
+        """Read keys as they are now.
+
+        Args:
+            keys: keys whose names say that they may be locks; no others are touched.
+            known: tells of a key that it held a lock when last read, so that its size need not be asked.
+
+        Returns:
+            What was found.
+
+        Raises:
+            redis.ConnectionError, redis.TimeoutError: the connection is lost.
+            redis.ResponseError: the server refuses what reading cannot do without.
+        """
+        asked = list(keys)
+        sample = Sample()
+        for start in range(0, len(asked), _CHUNK):
+            self._read_chunk(asked[start : start + _CHUNK], known, sample)
+        return sample
+
+    def _read_chunk(self, asked: Sequence[Asked], known: Callable[[bytes], bool], sample: Sample) -> None:
+        strings: list[tuple[Asked, float | None]] = []
+        for item, type_name, deadline, size, at in self._look(asked, known, sample):
+            how = plan(item.key, type_name, item.dialect)
+            if how is None or size > 2 * (len(item.key) + MAX_VALUE) + _OVERHEAD:
+                sample.readings.append(Reading(item.key, type_name, None, deadline, at))
+            elif type_name == "string":
+                strings.append((item, deadline))
+            else:
+                answer = read_composite(self.line, item.key, type_name, how)
+                if answer is None:
+                    sample.again.append(item)
+                elif isinstance(answer, Reading):
+                    sample.readings.append(answer)
+                else:
+                    sample.sort_out(item, answer)
+        if strings:
+            self._read_strings(strings, sample)
+
+    def _look(
+        self, asked: Sequence[Asked], known: Callable[[bytes], bool], sample: Sample
+    ) -> list[tuple[Asked, str, float | None, int, float]]:
+        """Ask type, deadline and size of every key; return those that exist here, and when that was."""
+        commands: list[bytes] = []
+        sized = [self.abilities.memory_usage and not known(item.key) for item in asked]
+        for item, size_too in zip(asked, sized, strict=True):
+            commands += (pack(b"TYPE", item.key), pack(self.abilities.expiry, item.key))
+            if size_too:
+                commands.append(pack(b"MEMORY", b"USAGE", item.key))
+        at, answers = self.line.ask_at(commands)
+        answer = iter(answers)
+        found = []
+        for item, size_too in zip(asked, sized, strict=True):
+            type_name, expires = next(answer), next(answer)
+            size = next(answer) if size_too else 0
+            if sample.sort_out(item, type_name) or sample.sort_out(item, expires):
+                continue
+            if isinstance(size, ResponseError):
+                self.abilities.memory_usage = False
+                size = 0
+            if value(type_name) == b"none" or value(expires) == _MISSING:
+                sample.gone.append((item.key, at))
+            else:
+                found.append((item, type_name.decode(), self.abilities.deadline(expires, at), size or 0, at))
+        return found
+
+    def _read_strings(self, strings: Sequence[tuple[Asked, float | None]], sample: Sample) -> None:
+        """Read string values; a deadline that moved between the two looks means that the key changed."""
+        after = [pack(self.abilities.expiry, item.key) for item, _ in strings]
+        if self.abilities.cluster:
+            commands = [pack(b"MGET", item.key) for item, _ in strings]
+        else:
+            commands = [pack(b"MGET", *(item.key for item, _ in strings))]
+        at, answers = self.line.ask_at(commands + after)
+        values = answers[: len(commands)]
+        if not self.abilities.cluster and not isinstance(values[0], ResponseError):
+            values = [[payload] for payload in values[0]]
+        elif not self.abilities.cluster:
+            values = values * len(strings)
+        for (item, deadline), answer, expires in zip(strings, values, answers[len(commands) :], strict=True):
+            if sample.sort_out(item, answer) or sample.sort_out(item, expires):
+                continue
+            [payload] = value(answer)
+            later = self.abilities.deadline(value(expires), at)
+            if payload is None or expires == _MISSING or not self.abilities.same(deadline, later):
+                sample.again.append(item)
+            else:
+                sample.readings.append(Reading(item.key, "string", payload, later, at))
