@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from lockscope.globs import compile_glob
-from lockscope_exporter.state import State
+from lockscope_exporter.state import Holder, State
 from lockscope_exporter.text import key_text, label_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from lockscope_exporter.state import Holder, LockState, NodeStatus
+    from lockscope_exporter.state import LockState, NodeStatus
 
 STATES: tuple[State, ...] = get_args(State)
 _URGENCY = {state: place for place, state in enumerate(STATES)}
 _DECIMALS = 3
+_UNKNOWN = Holder(token=b"", fingerprint="", count=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,17 +109,18 @@ def lock_object(lock: LockState) -> dict[str, Any]:
 
 def holder_object(holder: Holder | None) -> dict[str, Any]:
     """Return a holder as a JSON object; every name is there, unknown ones are null."""
+    known = holder or _UNKNOWN
     return {
-        "host": _text(holder and holder.host),
-        "pid": holder and holder.pid,
-        "worker": holder and holder.worker,
-        "job_type": _text(holder and holder.job_type),
-        "job_id": _text(holder and holder.job_id),
-        "fingerprint": holder and holder.fingerprint,
-        "alive": holder.alive if holder else "unknown",
-        "gone_since": _rounded(holder and holder.gone_since),
-        "started_at": _rounded(holder and holder.started_at),
-        "count": holder.count if holder else 0,
+        "host": _text(known.host),
+        "pid": known.pid,
+        "worker": known.worker,
+        "job_type": _text(known.job_type),
+        "job_id": _text(known.job_id),
+        "fingerprint": known.fingerprint or None,
+        "alive": known.alive,
+        "gone_since": _rounded(known.gone_since),
+        "started_at": _rounded(known.started_at),
+        "count": known.count,
     }
 
 
@@ -135,7 +138,7 @@ def node_object(node: NodeStatus) -> dict[str, Any]:
 
 
 def _rounded(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds, _DECIMALS)
+    return None if seconds is None or not math.isfinite(seconds) else round(seconds, _DECIMALS)
 
 
 def _text(text: str | None) -> str | None:

@@ -1,0 +1,216 @@
+"""The exporter's web application: metrics, health, a landing page and the locks as JSON."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+from starlette.applications import Starlette
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from lockscope_exporter import exposition
+from lockscope_exporter.collector import LockCollector
+from lockscope_exporter.configuration import OptionError, glob
+from lockscope_exporter.landing import landing_page
+from lockscope_exporter.listing import ORDERS, STATES, Filter, lock_object, node_object, select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+
+    from starlette.datastructures import QueryParams
+    from starlette.requests import Request
+
+    from lockscope_exporter.source import Source
+
+SCRAPE_TIMEOUT_HEADER = "X-Prometheus-Scrape-Timeout-Seconds"
+MAX_LISTED = 10_000
+
+_DEFAULT_TIMEOUT = 10.0  # Prometheus' own default for a scrape
+_MARGIN = 0.1  # share of the scraper's timeout that is left for the answer's way back
+_NOTHING_FOREIGN = "default-src 'none'; style-src 'unsafe-inline'"
+_STALE_AFTER = 60.0  # seconds without a word from a node that counts as up
+
+
+def create_app(source: Source) -> Starlette:
+    """Return the application that serves what a source knows.
+
+    Args:
+        source: a running source; starting and stopping it is the caller's.
+    """
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(LockCollector(source))
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    handlers = _Handlers(source, registry)
+    return Starlette(
+        routes=[
+            Route("/", handlers.landing),
+            Route("/metrics", handlers.metrics),
+            Route("/-/healthy", handlers.healthy),
+            Route("/-/ready", handlers.ready),
+            Route("/api/v1/locks", handlers.locks),
+        ]
+    )
+
+
+class Shared:
+    """Runs work in threads of its own, once for all who ask for the same at the same time.
+
+    A client that hangs up takes nothing with it, and a hundred clients cost what one costs.
+
+    Args:
+        threads: different pieces of work at a time; more of them wait.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="lockscope-web")
+        self._running: dict[Hashable, asyncio.Future[Any]] = {}
+
+    async def run(self, key: Hashable, work: Callable[[], Any], seconds: float) -> Any:
+        """Return what ``work`` returns, or what the same work that already runs does.
+
+        Raises:
+            TimeoutError: it takes longer than ``seconds``; the work goes on for others.
+        """
+        running = self._running.get(key)
+        if running is None:
+            running = asyncio.get_running_loop().run_in_executor(self._threads, work)
+            self._running[key] = running
+            running.add_done_callback(partial(self._done, key))
+        return await asyncio.wait_for(asyncio.shield(running), seconds)
+
+    def _done(self, key: Hashable, running: asyncio.Future[Any]) -> None:
+        self._running.pop(key, None)
+        if not running.cancelled():
+            running.exception()  # looked at even if every client has hung up
+
+
+class _Handlers:
+    def __init__(self, source: Source, registry: CollectorRegistry) -> None:
+        self._source = source
+        self._registry = registry
+        self._scrapes = Shared(threads=2)
+        self._lists = Shared(threads=1)
+
+    async def metrics(self, request: Request) -> Response:
+        """Answer a scrape in the format that it asks for, within the time that it has."""
+        content_type = exposition.negotiate(request.headers.get("accept", ""))
+        compress = exposition.accepts_gzip(request.headers.get("accept-encoding", ""))
+        timeout = scrape_timeout(request.headers.get(SCRAPE_TIMEOUT_HEADER, ""))
+        work = partial(exposition.render, self._registry, content_type, compress=compress)
+        try:
+            body = await self._scrapes.run((content_type, compress), work, timeout)
+        except TimeoutError:
+            return PlainTextResponse(f"not done within the scrape's timeout ({timeout:.1f} s)\n", 503)
+        headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
+        if compress:
+            headers["Content-Encoding"] = "gzip"
+        return Response(body, headers=headers)
+
+    async def healthy(self, request: Request) -> Response:
+        """Answer 200 unless a node that counts as up has been silent: then a restart would help."""
+        del request
+        silent = [node for node in self._source.nodes() if node.up and node.age_seconds > _STALE_AFTER]
+        if silent:
+            names = ", ".join(f"{node.target} {node.node}" for node in silent)
+            return PlainTextResponse(f"silent for more than {_STALE_AFTER:.0f} s: {names}\n", 503)
+        return PlainTextResponse("healthy\n")
+
+    async def ready(self, request: Request) -> Response:
+        """Answer 200 once every target was sampled or found unreachable."""
+        del request
+        if not self._source.ready():
+            return PlainTextResponse("first sample not complete\n", 503)
+        return PlainTextResponse("ready\n")
+
+    async def landing(self, request: Request) -> Response:
+        """Show people where they are."""
+        del request
+        page = landing_page(self._source.nodes(), self._source.families())
+        return HTMLResponse(
+            page, headers={"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+        )
+
+    async def locks(self, request: Request) -> Response:
+        """List live locks, the most urgent first, with the same filters as ``lockscope ls``."""
+        try:
+            wanted, order, limit = read_query(request.query_params)
+        except ValueError as error:
+            return _json({"error": str(error)}, 400)
+        work = partial(_listed, self._source, wanted, order, limit)
+        try:
+            body = await self._lists.run((wanted, order, limit), work, _DEFAULT_TIMEOUT)
+        except TimeoutError:
+            return _json({"error": f"not done within {_DEFAULT_TIMEOUT:.0f} s; ask for less"}, 503)
+        return Response(body, media_type="application/json")
+
+
+def scrape_timeout(header: str) -> float:
+    """Return how long a scrape may take, in seconds, by the header that Prometheus sends."""
+    try:
+        seconds = float(header)
+    except ValueError:
+        return _DEFAULT_TIMEOUT
+    if not (math.isfinite(seconds) and seconds > 0):
+        return _DEFAULT_TIMEOUT
+    return min(seconds, 600.0) * (1 - _MARGIN)
+
+
+def read_query(query: QueryParams) -> tuple[Filter, str, int]:
+    """Read the filters, order and limit of a request for locks.
+
+    Raises:
+        ValueError: a parameter is unknown or has no meaning; the text names it.
+    """
+    known = {"key", "prefix", "state", "dialect", "target", "host", "job_type", "order", "limit"}
+    for name in query:
+        if name not in known:
+            raise ValueError(f"parameter {name!r} is not known; known are {', '.join(sorted(known))}")
+    states = frozenset(query.getlist("state"))
+    if not states <= set(STATES):
+        raise ValueError(f"state must be one of {', '.join(STATES)}")
+    order = query.get("order", "urgency")
+    if order not in ORDERS:
+        raise ValueError(f"order must be one of {', '.join(ORDERS)}")
+    limit = query.get("limit", str(MAX_LISTED))
+    if not (limit.isascii() and limit.isdecimal() and len(limit) < 10):  # noqa: PLR2004 - a 32-bit number
+        raise ValueError("limit must be a whole number")
+    try:
+        key = glob(query["key"]) if "key" in query else b""
+    except OptionError as error:
+        raise ValueError(f"key: {error}") from error
+    wanted = Filter(
+        key=key,
+        prefixes=frozenset(query.getlist("prefix")),
+        states=states,
+        dialects=frozenset(query.getlist("dialect")),
+        targets=frozenset(query.getlist("target")),
+        host=query.get("host", ""),
+        job_type=query.get("job_type", ""),
+    )
+    return wanted, order, int(limit)
+
+
+def _listed(source: Source, wanted: Filter, order: str, limit: int) -> bytes:
+    found = select(source.locks(), wanted, order)
+    return _encoded({
+        "locks": [lock_object(lock) for lock in found[:limit]],
+        "total": len(found),
+        "nodes": [node_object(node) for node in source.nodes()],
+    })  # fmt: skip
+
+
+def _json(content: dict[str, Any], status: int) -> Response:
+    return Response(_encoded(content), status, media_type="application/json")
+
+
+def _encoded(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()
