@@ -31,6 +31,8 @@ class Entry(NamedTuple):
 MENU: Final = (
     Entry("live", "Live locks", ":material/lock:"),
     Entry("lock", "One lock", ":material/key:"),
+    Entry("holders", "Holders", ":material/groups:"),
+    Entry("health", "Audit and health", ":material/health_and_safety:"),
 )
 
 

@@ -28,7 +28,13 @@ def cell(words: str, **more: Any) -> dict[str, Any]:
 
 def link(words: str, page: str, params: Mapping[str, str], **more: Any) -> dict[str, Any]:
     """Describe a cell that leads to a page of the explorer."""
-    return {"text": words, "href": f"{page}?{urlencode(params)}", "params": {"page": page, **params}, **more}
+    path = "" if page == "live" else page  # the default page answers at the root only
+    return {
+        "text": words,
+        "href": f"./{path}?{urlencode(params)}",
+        "params": {"page": page, **params},
+        **more,
+    }
 
 
 def states(counts: Mapping[str, int]) -> dict[str, Any]:
