@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lockscope.events import LockEvent
+    from lockscope.tally import Tally
 
     Sink = Callable[[LockEvent], None]
 
@@ -32,13 +33,40 @@ class Emitter:
     """
 
     def __init__(self, sinks: tuple[Sink, ...] = ()) -> None:
-        self.sinks = sinks
         self.errors: dict[str, int] = {}
         self._complained: dict[str, float] = {}
+        self.use(sinks)
+
+    def use(self, sinks: tuple[Sink, ...]) -> None:
+        """Hand events to these sinks from now on.
+
+        A sink may have ``tally``: the two events of a lock cycle that went well are then counted there
+        directly, and it gets all others as events. It may have ``wants(name)``: if no sink wants one of
+        those two, no event is made.
+        """
+        self.sinks = sinks
+        self._tallies = tuple(sink for sink in sinks if hasattr(sink, "tally"))
+        self._others = tuple(sink for sink in sinks if not hasattr(sink, "tally"))
+        self._wants = tuple(getattr(sink, "wants", None) for sink in self._others)
+        self.tally: Tally | None = self._tallies[0].tally if self._tallies else None
 
     def __call__(self, event: LockEvent) -> None:
         """Hand ``event`` to every sink."""
-        for sink in self.sinks:
+        self._hand(event, self.sinks)
+
+    def to_others(self, event: LockEvent) -> None:
+        """Hand an event that was counted directly to the sinks that do not count."""
+        self._hand(event, self._others)
+
+    def wanted(self, name: str) -> bool:
+        """Tell whether a sink that does not count wants events of this name."""
+        for wants in self._wants:  # noqa: SIM110 - a generator costs more than the loop, on the caller's path
+            if wants is None or wants(name):
+                return True
+        return False
+
+    def _hand(self, event: LockEvent, sinks: tuple[Sink, ...]) -> None:
+        for sink in sinks:
             try:
                 sink(event)
             except Exception:  # noqa: BLE001 - whatever a sink raises stays here

@@ -17,69 +17,78 @@ from lockscope import events
 from lockscope.events import LockEvent
 from lockscope.jobs import Job, current_job
 from lockscope.prefixes import Prefixes, key_bytes
+from lockscope.traces import current_trace
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lockscope.emit import Emitter
+    from lockscope.tally import Cycle
     from lockscope.tokens import Owner
 
 _BLOCKED_BY_EVERY = 1.0  # seconds between two reads of one hot key's holder on refused try-locks
 _BLOCKED_BY_KEYS = 1024
 _ERROR_TEXT = 300
-
-
-class Attempt:
-    """One call to acquire in progress."""
-
-    __slots__ = ("attempts", "job", "key", "lock", "prefix", "started", "started_at", "waiting", "will_wait")
-
-    def __init__(self, lock: object, key: bytes, prefix: str, *, will_wait: bool) -> None:
-        self.lock = lock
-        self.key = key
-        self.prefix = prefix
-        self.job = current_job()
-        self.will_wait = will_wait
-        self.waiting = False
-        self.attempts = 0
-        self.started_at = time.time()
-        self.started = time.monotonic()
+_FLUSH_AT = 256  # noted acquires and releases that are counted in one go, where the code is warm
 
 
 class Lease:
-    """One lock that this process acquired. Times are ``time.monotonic`` seconds.
+    """One call to acquire and, once it got the lock, the lease. Times are ``time.monotonic`` seconds.
+
+    One object serves both, and it has class-level defaults: it is made on the caller's path.
 
     Attributes:
+        lock_id: ``id`` of the lock object whose call this is.
+        started_at: unix time when the call began; ``started`` the same on the monotonic clock.
+        attempts: tries against Redis so far.
+        waiting: a ``lock.waiting`` event was sent for this call.
+        acquired: when the lock was had, ``None`` if the acquire was not seen.
         ttl: full length of the current lease in seconds, ``None`` if it never expires or is unknown.
         deadline: when it lapses unless renewed, ``None`` likewise.
         held: it counts in the held gauge.
         lapse_reported_at: until when unprotected time has been reported.
     """
 
-    __slots__ = (
-        "acquired", "deadline", "generation", "held", "job", "key", "lapse_reported_at", "prefix", "recorder",
-        "token", "ttl",
-    )  # fmt: skip
+    attempts = 0
+    waiting = False
+    held = False
+    token: bytes | None = None
+    acquired: float | None = None
+    ttl: float | None = None
+    deadline: float | None = None
+    lapse_reported_at: float | None = None
 
-    def __init__(self, recorder: Recorder, attempt: Attempt, token: bytes | None, ttl: float | None) -> None:
+    def __init__(self, recorder: Recorder, lock: object, name: bytes | str, *, will_wait: bool) -> None:
         self.recorder = recorder
         self.generation = recorder.generation
-        self.key = attempt.key
-        self.prefix = attempt.prefix
-        self.job = attempt.job
-        self.token = token
-        self.ttl = ttl
-        self.acquired = now = time.monotonic()
-        self.deadline = None if ttl is None else now + ttl
-        self.lapse_reported_at = self.deadline
-        self.held = True
+        self.lock_id = id(lock)
+        self.name = name
+        self.will_wait = will_wait
+        self.job = current_job()
+        self.started_at = time.time()
+        self.started = time.monotonic()
+
+    @property
+    def key(self) -> bytes:
+        """The full Redis key."""
+        return key_bytes(self.name)
+
+    @property
+    def prefix(self) -> str:
+        """The key's bounded family."""
+        return self.recorder.prefixes.of(self.name)
 
     def __del__(self) -> None:
         # May run inside any allocation of any thread, so it only leaves a note for the next caller.
         if self.held and self.generation == self.recorder.generation:
-            self.recorder.abandoned.append((self.key, self.prefix, self.job))
+            self.recorder.abandoned.append((self.name, self.job))
 
 
-# The attempt or the lock whose call this context observes: counts tries, stops double observation.
-observing: ContextVar[object] = ContextVar("lockscope_observing", default=None)
+Attempt = Lease  # a call that has not got the lock yet
+
+
+# The lease whose call this context observes: counts tries, stops double observation.
+observing: ContextVar[Lease | None] = ContextVar("lockscope_observing", default=None)
 
 
 class Recorder:
@@ -96,11 +105,13 @@ class Recorder:
         self.prefixes = prefixes
         self.read_blocked_by = read_blocked_by
         self.generation = 0
-        self.abandoned: deque[tuple[bytes, str, Job]] = deque()
+        self.abandoned: deque[tuple[bytes | str, Job]] = deque()
+        self._cycles: deque[Cycle] = deque()
         self._asked: dict[bytes, float] = {}
 
     def forget(self) -> None:
         """Count nothing as held or waiting any more: after a fork, or when observation ends."""
+        self.flush()
         self.generation += 1
         self.abandoned.clear()
         for sink in self.emit.sinks:
@@ -112,18 +123,25 @@ class Recorder:
         """Report leases whose lock object was dropped without a release."""
         while self.abandoned:
             try:
-                key, prefix, job = self.abandoned.popleft()
+                name, job = self.abandoned.popleft()
             except IndexError:  # another thread was faster
                 return
+            key, prefix = key_bytes(name), self.prefixes.of(name)
             self.emit(LockEvent(events.ABANDONED, key, prefix, time.time(), job, ends_lease=True))
+
+    def flush(self) -> None:
+        """Count what was noted on the callers' paths so far; scrapes call this first."""
+        self.drain()
+        if self._cycles and self.emit.tally is not None:
+            self.emit.tally.add_cycles(_popped(self._cycles), self.prefixes.of)
 
     def begin(self, lock: object, key: bytes | str, *, will_wait: bool) -> Attempt:
         """Note that a call to acquire begins; it must end in exactly one of the next three."""
         if self.abandoned:
             self.drain()
         if type(key) is not str:
-            key = bytes(key)  # type: ignore[arg-type]  # redis-py also takes a memoryview
-        return Attempt(lock, key_bytes(key), self.prefixes.of(key), will_wait=will_wait)
+            key = bytes(key) if not isinstance(key, str) else str(key)  # redis-py also takes a memoryview
+        return Lease(self, lock, key, will_wait=will_wait)
 
     def waiting(self, attempt: Attempt) -> None:
         """Note that the first try was refused and the call now waits."""
@@ -134,23 +152,36 @@ class Recorder:
 
     def acquired(self, attempt: Attempt, token: bytes | None, ttl: float | None) -> Lease:
         """Note that the call got the lock; the lease goes with the lock object until release."""
-        lease = Lease(self, attempt, token, ttl)
-        self.emit(
-            LockEvent(
-                events.ACQUIRED,
-                attempt.key,
-                attempt.prefix,
-                attempt.started_at,
-                attempt.job,
-                "acquired",
-                token,
-                ttl,
-                ttl,
-                lease.acquired - attempt.started,
-                attempts=attempt.attempts,
-                waited=attempt.waiting,
+        lease = attempt
+        lease.acquired = now = time.monotonic()
+        lease.token = token
+        lease.held = True
+        if ttl is not None:
+            lease.ttl = ttl
+            lease.deadline = lease.lapse_reported_at = now + ttl
+        wait = now - lease.started
+        emit = self.emit
+        if emit.tally is not None:
+            self._cycles.append(
+                (lease.name, lease.job, wait, lease.waiting, None, None, False, now, current_trace())
             )
-        )
+        if emit.wanted(events.ACQUIRED):
+            emit.to_others(
+                LockEvent(
+                    events.ACQUIRED,
+                    lease.key,
+                    lease.prefix,
+                    lease.started_at,
+                    lease.job,
+                    "acquired",
+                    token,
+                    ttl,
+                    ttl,
+                    wait,
+                    attempts=lease.attempts,
+                    waited=lease.waiting,
+                )
+            )
         return lease
 
     def refused(self, attempt: Attempt, *, waited: bool, blocked_by: Owner | None = None) -> None:
@@ -197,7 +228,7 @@ class Recorder:
         self.emit(
             event._replace(
                 unprotected_seconds=self._unprotected(lease, now),
-                hold_seconds=now - lease.acquired,
+                hold_seconds=None if lease.acquired is None else now - lease.acquired,
                 ends_lease=self._end(lease),
             )
         )
@@ -209,26 +240,35 @@ class Recorder:
 
     def released(self, lease: Lease) -> None:
         """Note a release that freed the lock."""
-        self._release(events.RELEASED, "released", lease, time.monotonic(), 0.0, ended=True)
+        emit = self.emit
+        if emit.tally is not None:
+            now = time.monotonic()
+            ttl = lease.ttl
+            hold = None if lease.acquired is None else now - lease.acquired
+            used = None if ttl is None or lease.deadline is None else (ttl - lease.deadline + now) / ttl
+            ended = lease.held and lease.generation == self.generation
+            self._cycles.append((lease.name, lease.job, None, False, hold, used, ended, now, current_trace()))
+            if len(self._cycles) >= _FLUSH_AT:
+                self.flush()
+        if emit.wanted(events.RELEASED):
+            event = self._release(events.RELEASED, "released", lease, time.monotonic(), 0.0, ended=True)
+            emit.to_others(event)
+        lease.held = False
 
     def release_lost(self, lease: Lease) -> None:
         """Note that a release found the lock expired or somebody else's."""
         now = time.monotonic()
         unprotected = self._unprotected(lease, now)
-        self._release(events.RELEASE_LOST, "lost", lease, now, unprotected, ended=True)
+        self.emit(self._release(events.RELEASE_LOST, "lost", lease, now, unprotected, ended=True))
 
     def release_error(self, lease: Lease, error: BaseException, *, ended: bool) -> None:
         """Note that a release failed; ``ended`` if the library gave the lock up all the same."""
-        self._release(
-            events.RELEASE_ERROR, "error", lease, time.monotonic(), 0.0, ended=ended, error=error_text(error)
-        )
+        event = self._release(events.RELEASE_ERROR, "error", lease, time.monotonic(), 0.0, ended=ended)
+        self.emit(event._replace(error=error_text(error)))
 
     def unknown_lease(self, lock: object, key: bytes | str) -> Lease:
         """Return a lease for a lock whose acquire was not seen: nothing is known but its name."""
-        lease = Lease(self, self.begin(lock, key, will_wait=False), None, None)
-        lease.held = False
-        lease.acquired = float("nan")
-        return lease
+        return self.begin(lock, key, will_wait=False)
 
     def retried(self, reason: str, key: bytes | str | None = None) -> None:
         """Note that the current job is retried or requeued because of a lock."""
@@ -288,33 +328,21 @@ class Recorder:
         )
 
     def _release(
-        self,
-        name: str,
-        outcome: str,
-        lease: Lease,
-        now: float,
-        unprotected: float,
-        *,
-        ended: bool,
-        error: str = "",
-    ) -> None:
-        hold = now - lease.acquired
-        self.emit(
-            LockEvent(
-                name,
-                lease.key,
-                lease.prefix,
-                time.time(),
-                lease.job,
-                outcome,
-                lease.token,
-                lease.ttl,
-                None if lease.deadline is None else lease.deadline - now,
-                hold_seconds=hold if hold == hold else None,  # noqa: PLR0124 - NaN: the acquire was not seen
-                unprotected_seconds=unprotected,
-                ends_lease=ended and self._end(lease),
-                error=error,
-            )
+        self, name: str, outcome: str, lease: Lease, now: float, unprotected: float, *, ended: bool
+    ) -> LockEvent:
+        return LockEvent(
+            name,
+            lease.key,
+            lease.prefix,
+            time.time(),
+            lease.job,
+            outcome,
+            lease.token,
+            lease.ttl,
+            None if lease.deadline is None else lease.deadline - now,
+            hold_seconds=None if lease.acquired is None else now - lease.acquired,
+            unprotected_seconds=unprotected,
+            ends_lease=ended and self._end(lease),
         )
 
     def _unprotected(self, lease: Lease, now: float) -> float:
@@ -330,6 +358,15 @@ class Recorder:
         was_held = lease.held and lease.generation == self.generation
         lease.held = False
         return was_held
+
+
+def _popped(cycles: deque[Cycle]) -> Iterator[Cycle]:
+    """Take from the left until nothing is left; other threads may append and take meanwhile."""
+    while cycles:
+        try:
+            yield cycles.popleft()
+        except IndexError:
+            return
 
 
 def error_text(error: BaseException) -> str:

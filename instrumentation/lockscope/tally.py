@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from bisect import bisect_left
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from prometheus_client.core import CounterMetricFamily, Exemplar, GaugeMetricFamily, HistogramMetricFamily
@@ -23,7 +25,12 @@ if TYPE_CHECKING:
 
     from lockscope.catalog import Metric
     from lockscope.events import LockEvent
+    from lockscope.jobs import Job
     from lockscope.traces import Trace
+
+    # Half a lock cycle: key, job; wait and whether it waited (acquire), else hold, TTL used and whether a
+    # lease ended (release); time.monotonic, trace. Seconds. A plain tuple: it is made on the caller's path.
+    Cycle = tuple[bytes | str, Job, float | None, bool, float | None, float | None, bool, float, Trace | None]
 
 _CACHED_LABELS = 4096
 
@@ -33,7 +40,7 @@ os.register_at_fork(before=_gate.acquire, after_in_parent=_gate.release, after_i
 
 
 class Distribution:
-    """Observations of one histogram series: counts a bucket (not cumulative) and their sum."""
+    """Observations of one histogram series: counts by bucket, not cumulative, and their sum."""
 
     __slots__ = ("bounds", "counts", "exemplars", "total")
 
@@ -56,8 +63,8 @@ class Series:
     """All that is counted of one prefix and job type."""
 
     __slots__ = (
-        "acquire", "headroom", "held", "hold", "idempotency", "release", "renew", "retry", "unprotected", "used",
-        "wait", "waiters",
+        "acquire", "headroom", "held", "hold", "idempotency", "release", "renew", "retry", "unprotected",
+        "used", "wait", "waiters",
     )  # fmt: skip
 
     def __init__(self) -> None:
@@ -73,6 +80,25 @@ class Series:
         self.unprotected = 0.0
         self.held = 0
         self.waiters = 0
+
+    def acquired(self, wait: float, trace: Trace | None, at: float) -> None:
+        """Count a call to acquire that got the lock."""
+        self.acquire["acquired"] += 1
+        self.held += 1
+        waits = self.wait.get("acquired")
+        if waits is None:
+            waits = self.wait["acquired"] = Distribution(catalog.WAIT_BUCKETS)
+        waits.add(wait, trace, at)
+
+    def released(
+        self, outcome: str, hold: float | None, used: float | None, trace: Trace | None, at: float
+    ) -> None:
+        """Count a release by outcome, with the time held and the share of the TTL used where known."""
+        self.release[outcome] += 1
+        if hold is not None:
+            self.hold.add(hold, trace, at)
+            if used is not None:
+                self.used.add(used, trace, at)
 
 
 class JobTypes:
@@ -120,11 +146,33 @@ class Tally:
                 series = self._admit(event.prefix, event.job.job_type)
             handler(series, event, self._trace() if self._trace is not None else None)
 
+    def add_cycles(self, cycles: Iterable[Cycle], prefix_of: Callable[[bytes | str], str]) -> None:
+        """Count acquires and releases that went well, noted on the caller's path and counted here."""
+        with _gate:
+            to_unix = time.time() - time.monotonic()
+            for name, job, wait, waited, hold, used, ended, now, trace in cycles:
+                at = now + to_unix
+                prefix = prefix_of(name)
+                series = self._cache.get((prefix, job.job_type))
+                if series is None:
+                    series = self._admit(prefix, job.job_type)
+                if wait is not None:
+                    series.acquired(wait, trace, at)
+                    series.waiters -= waited
+                else:
+                    series.released("released", hold, used, trace, at)
+                    series.held -= ended
+
     def reset_gauges(self) -> None:
         """Count nothing as held or waiting any more."""
         with _gate:
             for series in self._series.values():
                 series.held = series.waiters = 0
+
+    def rows(self) -> list[tuple[tuple[str, str], Series]]:
+        """Return prefix, job type and live counts of every series, sorted; the counts go on changing."""
+        with _gate:
+            return sorted(self._series.items(), key=itemgetter(0))
 
     def families(self) -> list[Family]:
         """Return the shim's metric families as they stand, for a ``prometheus_client`` collector."""
@@ -151,8 +199,9 @@ def _wait(series: Series, event: LockEvent, trace: Trace | None) -> None:
 
 
 def _acquired(series: Series, event: LockEvent, trace: Trace | None) -> None:
-    series.held += 1
-    _wait(series, event, trace)
+    series.acquired(event.wait_seconds or 0.0, trace, event.at)
+    if event.waited:
+        series.waiters -= 1
 
 
 def _waiting(series: Series, _event: LockEvent, _trace: object) -> None:
@@ -168,13 +217,7 @@ def _renewed(series: Series, event: LockEvent, trace: Trace | None) -> None:
 
 
 def _released(series: Series, event: LockEvent, trace: Trace | None) -> None:
-    series.release[event.outcome] += 1
-    hold = event.hold_seconds
-    if hold is not None:
-        series.hold.add(hold, trace, event.at)
-        used = event.ttl_used
-        if used is not None:
-            series.used.add(used, trace, event.at)
+    series.released(event.outcome, event.hold_seconds, event.ttl_used, trace, event.at)
     _ended(series, event)
 
 

@@ -16,13 +16,13 @@ from redis.exceptions import LockNotOwnedError, RedisError
 from redis.lock import Lock
 
 from lockscope import runtime, tokens
-from lockscope.record import Attempt, Lease, observing
+from lockscope.record import observing
 from lockscope.seams.patching import patch, unpatch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from lockscope.record import Recorder
+    from lockscope.record import Attempt, Lease, Recorder
     from lockscope.tokens import Owner
 
 _TOKEN_POSITION = 3  # of acquire(sleep, blocking, blocking_timeout, token)
@@ -46,12 +46,13 @@ def remove() -> None:
 
 def _begin(recorder: Recorder, lock: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Attempt:
     """Read the call's arguments as acquire will, and pass a token that says who holds the lock."""
-    blocking = kwargs.get("blocking")
-    if blocking is None:
-        blocking = args[1] if len(args) > 1 and args[1] is not None else lock.blocking
-    limit = kwargs.get("blocking_timeout")
-    if limit is None:
-        limit = args[2] if len(args) > 2 and args[2] is not None else lock.blocking_timeout  # noqa: PLR2004
+    blocking, limit = lock.blocking, lock.blocking_timeout
+    if args or kwargs:
+        given = dict(zip(("sleep", "blocking", "blocking_timeout"), args, strict=False)) | kwargs
+        if given.get("blocking") is not None:
+            blocking = given["blocking"]
+        if given.get("blocking_timeout") is not None:
+            limit = given["blocking_timeout"]
     will_wait = bool(blocking) and (limit is None or limit >= lock.sleep)
     attempt = recorder.begin(lock, lock.name, will_wait=will_wait)
     if runtime.describe_owner and len(args) <= _TOKEN_POSITION and kwargs.get("token") is None:
@@ -66,7 +67,7 @@ def _ttl(lock: Any) -> float | None:
 def _nested(lock: Any) -> bool:
     """Tell whether a wrapper further out observes this very call already."""
     outer = observing.get()
-    return outer is lock or (type(outer) is Attempt and outer.lock is lock)
+    return outer is not None and outer.lock_id == id(lock)
 
 
 def _lease(recorder: Recorder, lock: Any) -> Lease:
@@ -210,7 +211,7 @@ def _try_async(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _tried(lock: Any, got: Any) -> None:
     attempt = observing.get()
-    if type(attempt) is Attempt and attempt.lock is lock:
+    if attempt is not None and attempt.lock_id == id(lock):
         attempt.attempts += 1
         if not got and attempt.will_wait and runtime.recorder is not None:
             runtime.recorder.waiting(attempt)
@@ -223,7 +224,7 @@ def _release(original: Callable[..., Any]) -> Callable[..., Any]:
         if recorder is None or _nested(self):
             return original(self, *args, **kwargs)
         lease = _lease(recorder, self)
-        reset = observing.set(self)
+        reset = observing.set(lease)
         try:
             answer = original(self, *args, **kwargs)
         except BaseException as error:
@@ -244,7 +245,7 @@ def _release_async(original: Callable[..., Any]) -> Callable[..., Any]:
         if recorder is None or _nested(self):
             return await original(self, *args, **kwargs)
         lease = _lease(recorder, self)
-        reset = observing.set(self)
+        reset = observing.set(lease)
         try:
             answer = await original(self, *args, **kwargs)
         except BaseException as error:
@@ -266,7 +267,7 @@ def _renew(after: Callable[..., None]) -> Callable[[Callable[..., Any]], Callabl
             if recorder is None or _nested(self):
                 return original(self, *args, **kwargs)
             lease = _lease(recorder, self)
-            reset = observing.set(self)
+            reset = observing.set(lease)
             try:
                 answer = original(self, *args, **kwargs)
             except BaseException as error:

@@ -55,6 +55,10 @@ class LogSink:
         self.logger = logging.getLogger("lockscope") if logger is None else logger
         self._written: dict[bytes, tuple[float, int]] = {}
 
+    def wants(self, name: str) -> bool:
+        """Tell whether the logger takes events of this name."""
+        return self.logger.isEnabledFor(LEVELS[name])
+
     def __call__(self, event: LockEvent) -> None:
         """Write ``event`` if the logger takes its level."""
         level = LEVELS.get(event.event, logging.INFO)
