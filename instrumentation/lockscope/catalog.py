@@ -88,8 +88,12 @@ class Metric:
 
     @property
     def otel_name(self) -> str:
-        """The dotted name of the OpenTelemetry instrument, such as ``redis.lock.acquire.wait``."""
-        stem = self.name.removesuffix("_total").removesuffix("_seconds").removesuffix("_ratio")
+        """The dotted name of the OpenTelemetry instrument, such as ``redis.lock.acquire.wait``.
+
+        Prometheus exporters add ``_total`` and the unit ``_seconds`` by themselves, but ``_ratio`` to gauges
+        only (OpenTelemetry specification, Prometheus compatibility), so that stays in the name.
+        """
+        stem = self.name.removesuffix("_total").removesuffix("_seconds")
         return stem.replace("_", ".")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 NO_JOB_TYPE = "none"  # label value outside any job
 
@@ -30,6 +30,7 @@ class Job:
 
 NO_JOB = Job()
 _current: ContextVar[Job] = ContextVar("lockscope_job", default=NO_JOB)
+entered: Callable[[Job], None] | None = None  # told of every job that begins, in its context
 
 
 def current_job() -> Job:
@@ -61,6 +62,8 @@ def job(
         resource_id=str(resource_id) if resource_id is not None else outer.resource_id,
     )
     token = _current.set(inner)
+    if entered is not None:
+        entered(inner)
     try:
         yield inner
     finally:

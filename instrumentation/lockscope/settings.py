@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +24,7 @@ class Settings:
         blocked_by: read who holds a lock that was refused (``LOCKSCOPE_BLOCKED_BY``).
         prometheus: count in Prometheus metrics (``LOCKSCOPE_PROMETHEUS``).
         logs: write log records (``LOCKSCOPE_LOGS``).
+        otel: use OpenTelemetry; ``"auto"`` as soon as the application has configured it (``LOCKSCOPE_OTEL``).
     """
 
     prefixes: tuple[str, ...] = ()
@@ -32,6 +33,7 @@ class Settings:
     blocked_by: bool = True
     prometheus: bool = True
     logs: bool = True
+    otel: bool | Literal["auto"] = "auto"
 
 
 def read(environ: Mapping[str, str] = os.environ, **given: object) -> Settings:
@@ -58,12 +60,16 @@ def read(environ: Mapping[str, str] = os.environ, **given: object) -> Settings:
         variable = f"LOCKSCOPE_{name.upper()}"
         if variable in environ:
             values[name] = _switch(environ[variable], variable)
+    if environ.get("LOCKSCOPE_OTEL", "auto").strip().lower() != "auto":
+        values["otel"] = _switch(environ["LOCKSCOPE_OTEL"], "LOCKSCOPE_OTEL")
     values.update((name, value) for name, value in given.items() if value is not None)
     if isinstance(values.get("prefixes"), str):
         raise ValueError("prefixes takes a list of Redis globs, not one string")  # noqa: TRY004 - one error type
     settings = Settings(**values)  # type: ignore[arg-type]  # checked field by field above and below
     if not isinstance(settings.max_prefixes, int) or settings.max_prefixes < 1:
         raise ValueError(f"max_prefixes takes a whole number from 1, not {settings.max_prefixes!r}")
+    if settings.otel not in (True, False, "auto"):
+        raise ValueError(f'otel takes True, False or "auto", not {settings.otel!r}')
     return settings
 
 
