@@ -1,7 +1,7 @@
 """The alerts as Grafana provisions them from a file: the same expressions, evaluated by Grafana itself.
 
-Grafana evaluates a query, then a condition on its result. Here every sample that the expression returns fires,
-as in Prometheus; the query's empty result is the healthy state, so ``noDataState`` is ``OK``.
+Grafana evaluates a query, then a condition on its result. Here every sample that the expression returns
+fires, as in Prometheus; the query's empty result is the healthy state, so ``noDataState`` is ``OK``.
 """
 
 from __future__ import annotations

@@ -32,6 +32,13 @@ def limits(options: RuleOptions) -> Group:
         "lockscope.limits",
         (
             Record("prefix:redis_lock_acquire_objective:ratio", "\nor ".join(objective)),
+            Record(
+                "instance_prefix:redis_lock_acquire_objective:ratio",
+                """
+                group by ($by, instance, prefix) (instance_prefix:redis_lock_acquire_valid:increase5m)
+                * on ($by, prefix) group_left () prefix:redis_lock_acquire_objective:ratio
+                """,
+            ),
             Record("prefix:redis_lock_visibility_timeout:seconds", "\nor ".join(timeout)),
         ),
         interval="2m",

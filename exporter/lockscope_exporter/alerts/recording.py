@@ -1,8 +1,8 @@
 """Recording rules: what several alerts share, computed once an evaluation.
 
-A level name such as ``prefix_job_type_outcome`` lists the labels kept beside ``job`` and ``RuleOptions.labels``;
-what comes from an exporter keeps ``target`` and ``db`` too. Series of an exporter are reduced by ``max`` over
-``instance``, because two exporters may watch one Redis; series of workers are summed.
+A level name such as ``prefix_job_type_outcome`` lists the labels kept beside ``job`` and
+``RuleOptions.labels``; what comes from an exporter keeps ``target`` and ``db`` too. Series of an exporter are
+reduced by ``max`` over ``instance``, because two exporters may watch one Redis; series of workers are summed.
 """
 
 from __future__ import annotations

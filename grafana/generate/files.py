@@ -1,0 +1,16 @@
+"""Every generated file by its path in the repository."""
+
+from __future__ import annotations
+
+from grafana.generate.boards import BOARDS
+from grafana.generate.kit import render
+
+from lockscope_exporter.alerts import RuleOptions
+from lockscope_exporter.shipped import rule_files
+
+
+def generated_files() -> dict[str, str]:
+    """Return the text of each generated file by path relative to the repository."""
+    files = {f"grafana/dashboards/{board.uid}.json": render(board) for board in BOARDS}
+    files |= {f"grafana/rules/{name}": text for name, text in rule_files(RuleOptions()).items()}
+    return files
