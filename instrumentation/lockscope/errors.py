@@ -1,0 +1,13 @@
+"""What lockscope's own helpers raise: each is a redis-py ``LockError``, so existing handlers catch it."""
+
+from __future__ import annotations
+
+from redis.exceptions import LockError
+
+
+class LockRefusedError(LockError):
+    """A ``locked`` function did not run, because somebody else holds its lock."""
+
+
+class InProgressError(LockError):
+    """An ``idempotent`` function did not run, because another run with the same key has not ended."""

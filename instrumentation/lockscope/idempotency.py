@@ -1,0 +1,327 @@
+"""``idempotent``: do something once per key, and know when it was done already."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+import logging
+import time
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from redis.exceptions import RedisError
+
+from lockscope import markers, runtime
+from lockscope.clients import asyncio_client, blocking_client
+from lockscope.errors import InProgressError
+from lockscope.jobs import current_job
+from lockscope.templates import KeyTemplate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from lockscope.tokens import Owner
+
+F = TypeVar("F", bound="Callable[..., Any]")
+_log = logging.getLogger("lockscope")
+
+
+class Run:
+    """One entry into an ``idempotent`` block; true in an ``if`` when the work is to be done.
+
+    Attributes:
+        key: the Redis key.
+        outcome: ``first``, ``duplicate`` (done already) or ``in_progress`` (another run is at it, or died
+            less than ``running_ttl`` ago).
+        owner: who did it or is at it, as far as known; ``None`` for ``first``.
+        stored: a result is stored with the marker.
+    """
+
+    def __init__(self, key: str, loads: Callable[[bytes], Any]) -> None:
+        self.key = key
+        self.outcome = "first"
+        self.owner: Owner | None = None
+        self.stored = False
+        self._loads = loads
+        self._payload = b""
+        self._result: Any = None
+
+    def __bool__(self) -> bool:
+        return self.first
+
+    def __repr__(self) -> str:
+        return f"<Run {self.key!r} {self.outcome}>"
+
+    @property
+    def first(self) -> bool:
+        """The work is to be done now."""
+        return self.outcome == "first"
+
+    @property
+    def duplicate(self) -> bool:
+        """The work was done already."""
+        return self.outcome == "duplicate"
+
+    @property
+    def in_progress(self) -> bool:
+        """Another run is at it."""
+        return self.outcome == "in_progress"
+
+    @property
+    def result(self) -> Any:
+        """The stored result of a duplicate, or ``None``; set it in a first run to store one."""
+        if self._payload:
+            self._result, self._payload = self._loads(self._payload), b""
+        return self._result
+
+    @result.setter
+    def result(self, value: Any) -> None:
+        self._result = value
+        self.stored = True
+
+    def found(self, value: Any) -> None:
+        """Take over what the key held."""
+        marker = markers.read(value)
+        self.outcome = "duplicate" if marker.done else "in_progress"
+        self.owner = marker.owner
+        self._payload = marker.payload
+        self.stored = bool(marker.payload)
+
+
+class idempotent:  # noqa: N801 - reads as a function, as contextlib's own classes do
+    """Do the work of a block or a function once per key: a context manager and a decorator, also for asyncio.
+
+    ::
+
+        with idempotent(f"charge:{order.id}", ttl=86400, client=client) as run:
+            if run.first:
+                run.result = charge(order)
+
+
+        @idempotent("charge:{order_id}", ttl=86400, client=client, store=True)
+        def charge(order_id): ...
+
+    A marker is set atomically before the work and turned into a finished one after it. If the work raises,
+    the marker goes and the work may be tried again; if the process dies, the marker frees itself after
+    ``running_ttl``. A decorated function returns the stored result (or ``None``) for a duplicate and raises
+    ``InProgressError`` while another run is at it; a block asks ``run`` and decides for itself.
+
+    Once the work is done, a failure to mark it as done is counted and logged and not raised: failing work
+    that is done would invite its repetition.
+
+    Args:
+        key: the Redis key; for a decorator a ``str.format`` template over the function's parameters.
+        ttl: seconds for which a duplicate is recognised.
+        client: a Redis client (an asyncio one in async code) or a function that returns one; the default
+            connects to ``LOCKSCOPE_REDIS_URL``.
+        running_ttl: seconds after which an unfinished run counts as dead; longer than the work ever takes.
+            The default is ``ttl``.
+        store: store what the decorated function returns, for later duplicates.
+        dumps: turns a result into bytes or text.
+        loads: reads that again.
+
+    Raises:
+        ValueError: a TTL is not above 0, or the template names what is no parameter.
+        RedisError: the marker could not be set; the work was not begun.
+    """
+
+    def __init__(
+        self,
+        key: str,
+        ttl: float,
+        client: Any = None,
+        *,
+        running_ttl: float | None = None,
+        store: bool = False,
+        dumps: Callable[[Any], bytes | str] = json.dumps,
+        loads: Callable[[bytes], Any] = json.loads,
+    ) -> None:
+        self._key = key
+        self._client = client
+        self._store = store
+        ttl_ms = _milliseconds(ttl, "ttl")
+        running_ms = ttl_ms if running_ttl is None else _milliseconds(running_ttl, "running_ttl")
+
+        def new(key: str) -> _Marking:
+            return _Marking(Run(key, loads), ttl_ms, running_ms, dumps)
+
+        self._new = new
+
+    def __call__(self, function: F) -> F:
+        """Decorate a function, blocking or async."""
+        template = KeyTemplate(self._key, function)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise TypeError(f"idempotent takes no generator function such as {function.__qualname__}")
+        make = self._decorated_async if inspect.iscoroutinefunction(function) else self._decorated
+        return cast("F", make(function, template))
+
+    def __enter__(self) -> Run:
+        self._marking, self._redis = self._new(self._key), blocking_client(self._client)
+        return _enter(self._marking, self._redis)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _leave(self._marking, self._redis, error)
+
+    async def __aenter__(self) -> Run:
+        self._marking, self._redis = self._new(self._key), asyncio_client(self._client)
+        return await _enter_async(self._marking, self._redis)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await _leave_async(self._marking, self._redis, error)
+
+    def _decorated(self, function: Callable[..., Any], template: KeyTemplate) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def once(*args: Any, **kwargs: Any) -> Any:
+            marking, client = self._new(template.key(args, kwargs)), blocking_client(self._client)
+            run = _enter(marking, client)
+            if not run.first:
+                return _answer(run, function)
+            try:
+                answer = function(*args, **kwargs)
+            except BaseException as error:
+                _leave(marking, client, error)
+                raise
+            if self._store:
+                run.result = answer
+            _leave(marking, client, None)
+            return answer
+
+        return once
+
+    def _decorated_async(self, function: Callable[..., Any], template: KeyTemplate) -> Callable[..., Any]:
+        @functools.wraps(function)
+        async def once(*args: Any, **kwargs: Any) -> Any:
+            marking, client = self._new(template.key(args, kwargs)), asyncio_client(self._client)
+            run = await _enter_async(marking, client)
+            if not run.first:
+                return _answer(run, function)
+            try:
+                answer = await function(*args, **kwargs)
+            except BaseException as error:
+                await _leave_async(marking, client, error)
+                raise
+            if self._store:
+                run.result = answer
+            await _leave_async(marking, client, None)
+            return answer
+
+        return once
+
+
+class _Marking:
+    """The commands of one run and what their answers mean; sends nothing itself."""
+
+    def __init__(self, run: Run, ttl_ms: int, running_ms: int, dumps: Callable[[Any], bytes | str]) -> None:
+        self.run = run
+        self._ttl_ms = ttl_ms
+        self._running_ms = running_ms
+        self._dumps = dumps
+        self._mark = markers.running(current_job(), time.time())
+        self._problem: Exception | None = None
+
+    def begin(self) -> tuple[Any, ...]:
+        """Return the arguments of ``EVAL`` that begin the run."""
+        return markers.BEGIN, 1, self.run.key, self._mark, self._running_ms
+
+    def begun(self, answer: Any) -> Run:
+        """Read the answer to ``begin``."""
+        if answer is not None:
+            self.run.found(answer)
+        _count(self.run.key, self.run.outcome)
+        return self.run
+
+    def not_begun(self, error: BaseException) -> None:
+        """Take note that ``begin`` failed."""
+        _count(self.run.key, "error", error)
+
+    def end(self, error: BaseException | None) -> tuple[Any, ...]:
+        """Return the arguments of ``EVAL`` that end the run, which raised ``error``."""
+        if error is not None:
+            return markers.FORGET, 1, self.run.key, self._mark
+        payload = b""
+        if self.run.stored:
+            try:
+                dumped = self._dumps(self.run.result)
+                payload = dumped.encode() if isinstance(dumped, str) else bytes(dumped)
+            except Exception as problem:  # noqa: BLE001 - raised once the work is marked as done
+                self._problem = problem
+        return markers.COMPLETE, 1, self.run.key, self._mark, markers.done(self._mark, payload), self._ttl_ms
+
+    def ended(self, answer: Any, error: BaseException | None) -> None:
+        """Read the answer to ``end``; raise what was wrong with the result."""
+        if error is None and answer != 1:
+            what = "another run had begun" if answer == 0 else "nobody had begun again"
+            lapsed = TimeoutError(f"the marker expired before the work was done; {what}")
+            _count(self.run.key, "error", lapsed)
+        if self._problem is not None:
+            raise self._problem
+
+    def not_ended(self, error: BaseException) -> None:
+        """Take note that ``end`` failed."""
+        _count(self.run.key, "error", error)
+        _log.error("idempotency marker %r could not be updated and stays as it is: %r", self.run.key, error)
+
+
+def _enter(marking: _Marking, client: Any) -> Run:
+    try:
+        answer = client.eval(*marking.begin())
+    except BaseException as error:
+        marking.not_begun(error)
+        raise
+    return marking.begun(answer)
+
+
+async def _enter_async(marking: _Marking, client: Any) -> Run:
+    try:
+        answer = await client.eval(*marking.begin())
+    except BaseException as error:
+        marking.not_begun(error)
+        raise
+    return marking.begun(answer)
+
+
+def _leave(marking: _Marking, client: Any, error: BaseException | None) -> None:
+    if not marking.run.first:
+        return
+    try:
+        answer = client.eval(*marking.end(error))
+    except (RedisError, OSError) as failure:
+        marking.not_ended(failure)
+    else:
+        marking.ended(answer, error)
+
+
+async def _leave_async(marking: _Marking, client: Any, error: BaseException | None) -> None:
+    if not marking.run.first:
+        return
+    try:
+        answer = await client.eval(*marking.end(error))
+    except (RedisError, OSError) as failure:
+        marking.not_ended(failure)
+    else:
+        marking.ended(answer, error)
+
+
+def _answer(run: Run, function: Callable[..., Any]) -> Any:
+    if run.duplicate:
+        return run.result
+    raise InProgressError(
+        f"{function.__qualname__} did not run: {run.key!r} is in progress", lock_name=run.key
+    )
+
+
+def _count(key: str, outcome: str, error: BaseException | None = None) -> None:
+    recorder = runtime.recorder
+    if recorder is not None:
+        recorder.idempotency(key, outcome, error=error)
+
+
+def _milliseconds(seconds: float, name: str) -> int:
+    if not seconds > 0:
+        raise ValueError(f"{name} takes seconds above 0, not {seconds!r}")
+    return max(round(seconds * 1000), 1)
