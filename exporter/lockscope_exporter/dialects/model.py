@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from lockscope_exporter.state import Holder
 
+PLAIN_RELEASE = "Compare and delete, as the library itself does."
+REDLOCK_RELEASE = "Compare and delete, on each of the independent servers that hold a copy."
+
 Value = bytes | dict[bytes, bytes] | tuple[tuple[bytes, float], ...] | frozenset[bytes] | None
 """String, hash, sorted set as ``(member, score)``, set, or nothing read."""
 
 MAX_VALUE = 1024
-"""Bytes: a longer string is no owner token. ``describe`` writes at most 512; no library seen writes over 200."""
+"""Bytes: a longer string is no owner token. lockscope's own have at most 512, those of libraries under 200."""
 
 MAX_MEMBERS = 256
 """Fields or members: a larger hash, sorted set or set is no lock with holders."""
@@ -30,7 +33,8 @@ class Reading:
     Attributes:
         key: the full key.
         type: what the Redis command TYPE says.
-        value: shaped by ``ReadPlan.shape``; strings may be cut after ``MAX_VALUE + 1`` bytes.
+        value: what its type holds; strings may be cut after ``MAX_VALUE + 1`` bytes, and ``None`` is right
+            for a type that is never read.
         deadline: unix time in seconds when the key expires, ``None`` if it never does.
         read_at: unix time in seconds of the reading, by the server's clock where known. Members of sorted
             sets carry expiries of their own that only this can judge; ``None`` believes them all alive.
@@ -48,13 +52,13 @@ class ReadPlan:
     """How to read one key without surprises, whatever it holds.
 
     ``command`` is sent as ``(command, key, *args)``. HSCAN and SSCAN are the only commands to repeat: the
-    first of ``args`` is the cursor; go on until the server returns cursor 0 or ``limit`` fields were visited.
-    Replies are those of raw RESP2 or RESP3: ``shape`` takes both.
+    first of ``args`` is the cursor; go on until the server returns cursor 0 or ``limit`` elements came back.
 
     Attributes:
         command: GETRANGE, HSCAN, ZRANGE or SSCAN.
         args: arguments after the key.
-        limit: bytes, or fields or members visited at most.
+        limit: bytes, or fields or members to take at most. A string that is longer, or a hash, sorted set
+            or set with more, holds no lock.
     """
 
     command: Literal["GETRANGE", "HSCAN", "ZRANGE", "SSCAN"]
@@ -75,7 +79,8 @@ class Decoded:
         value: the exact bytes of a string lock, else ``None``.
         deadline: unix time in seconds when the lock ends by itself: the key's expiry, or that of the last
             member where members expire one by one.
-        owner_identity: bytes that change exactly when ownership changes.
+        owner_identity: bytes that change exactly when ownership changes: the token, or all members. A lock
+            with several holders was taken over only if none of the earlier ones is left.
         started_at: unix time in seconds when the (first) acquire attempt began, if the value tells.
         renews: the library prolongs its locks by itself while the holder lives.
         next_change: unix time in seconds when the holders change next without any write, if before
@@ -101,11 +106,42 @@ class Release(StrEnum):
     """How an operator may free a lock safely."""
 
     COMPARE_AND_DELETE = "compare_and_delete"
+    """Delete the key only if it still holds the exact bytes seen."""
     COMPARE_AND_DELETE_AND_SIGNAL = "compare_and_delete_and_signal"
+    """The same, and wake the library's waiters in one step, see ``Wake``."""
     REDISSON_HASH = "redisson_hash"
+    """Delete the hash only if it still holds exactly the holders seen, and publish to the unlock channel."""
     ZSET_MEMBER = "zset_member"
+    """Remove the holder's member from the sorted set, with the form's ``markers`` once no holder is left."""
     HASH_FIELD = "hash_field"
+    """Delete the field of the hash."""
     NONE = "none"
+    """No way is safe from outside; the dialect's note says what to do instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wake:
+    """How a library tells its waiters that a lock is free.
+
+    Attributes:
+        how: push to a list that waiters block on, or publish to a channel.
+        strip: what the lock's key begins with before its name.
+        target: where to push or publish; ``%b`` stands for the name.
+        message: the element or message.
+        reset: delete the list first.
+        ttl_ms: expiry of the list in milliseconds, ``None`` for none.
+    """
+
+    how: Literal["push", "publish"]
+    target: bytes
+    strip: bytes = b""
+    message: bytes = b"1"
+    reset: bool = False
+    ttl_ms: int | None = None
+
+    def where(self, key: bytes) -> bytes:
+        """Return the list or channel for this key."""
+        return self.target % key.removeprefix(self.strip)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +158,11 @@ class Finding:
     note: str = ""
 
 
-Shape = Callable[[Reading], tuple[Finding, ...]]
-"""A value shape: the locks in a reading, ``()`` if these are not the bytes of one."""
+Shape = Callable[[Reading, bool], tuple[Finding, ...] | None]
+"""A value shape: the locks in a reading; ``()`` if it is of this shape but nobody holds it; ``None`` if not.
+
+The second argument says that the user named the dialect, so a value that others could have written counts.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,38 +172,48 @@ class Form:
     Attributes:
         type: Redis type of the key.
         shape: reads the value.
-        keys: Redis globs of the keys; empty means any key, recognised by value alone.
-        forced_keys: globs that a key must match when the dialect is forced; empty means any key.
+        keys: Redis globs of the keys; empty means any key, recognised by its value alone.
+        forced_keys: globs that a key must match when the user named the dialect, for custom prefixes; empty
+            means any key that is no companion.
+        only_forced: nothing in the bytes tells this format from others; used only where the user named it.
         match: for a hash with several locks, the glob of the lock fields.
         ttl_expected: whether a missing expiry is a fault.
-        renews: the library prolongs the lock by itself.
+        renews: the library prolongs the lock by itself while the holder lives.
         release: the safe way to free it.
+        wake: how the library's waiters are woken, where releasing must do that.
+        markers: members of a sorted set that are no holders.
+        example: a key, as the documentation shows it.
     """
 
     type: str
     shape: Shape
     keys: tuple[bytes, ...] = ()
     forced_keys: tuple[bytes, ...] = ()
+    only_forced: bool = False
     match: bytes | None = None
     ttl_expected: bool = True
     renews: bool = False
     release: Release = Release.COMPARE_AND_DELETE
+    wake: Wake | None = None
+    markers: tuple[bytes, ...] = ()
+    example: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a library writes into Redis when it locks.
+    """A lock format, named after the library that it is best known from.
 
     Attributes:
         name: the ``dialect`` label, and the name in ``--locks PATTERN=NAME``.
-        library: which libraries write it, in words.
-        ecosystem: language or framework.
-        forms: the ways it writes a lock, most specific first; empty for formats that look like locks but
-            are none.
-        companions: Redis globs of keys that belong to the library and are never locks. A key that is a
-            lock of some form is none, so a companion glob may be broad.
-        ttl_note: what to expect of the expiry, and how the library renews.
-        release_note: what freeing a lock by hand takes.
+        library: which libraries write these bytes, in words.
+        ecosystem: language.
+        forms: the ways it writes a lock, most specific first; empty for keys that look like locks and are
+            none.
+        companions: Redis globs of keys of the library that are never locks. A key that is a lock of some
+            form is none, so these may be broad.
+        ttl: what to expect of the expiry, and how the library renews.
+        release: what freeing a lock by hand takes.
+        aliases: other names that the user may say.
     """
 
     name: str
@@ -172,6 +221,6 @@ class Dialect:
     ecosystem: str
     forms: tuple[Form, ...]
     companions: tuple[bytes, ...] = ()
-    ttl_note: str = ""
-    release_note: str = ""
-    aliases: tuple[str, ...] = field(default=())
+    ttl: str = ""
+    release: str = PLAIN_RELEASE
+    aliases: tuple[str, ...] = ()

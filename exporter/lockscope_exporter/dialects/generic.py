@@ -1,0 +1,147 @@
+"""Locks of no known library: what is plausible by key, type and value. One entry, tried last."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lockscope_exporter.dialects import owners, values
+from lockscope_exporter.dialects.model import MAX_MEMBERS, MAX_VALUE, Dialect, Finding, Form, Release
+from lockscope_exporter.dialects.shapes import expiring, hash_holders, set_holders, small_count
+from lockscope_exporter.moments import moment
+
+if TYPE_CHECKING:
+    from lockscope_exporter.dialects.model import Reading
+
+# "lock" but no block, clock, unlock, lockout or locker; and the other words people use for such keys.
+_LOCKISH = re.compile(
+    rb"(?<![bc])(?<!un)lock(?!out|er|box|down|ed[_-]?(?:out|user|account))"
+    rb"|mutex|singleton|(?<![a-z])lease(?![a-z])|(?<![a-z])leader(?![a-z]|[-_]?board)",
+    re.IGNORECASE,
+)
+_RUNNING = re.compile(rb"in[-_]?progress|(?<![a-z])running(?![a-z])", re.IGNORECASE)
+_POOL = re.compile(rb"semaphore|(?<![a-z])permits?(?![a-z])", re.IGNORECASE)
+# What stands beside a lock: waiters, fencing counters, settings.
+_BESIDE = re.compile(
+    rb"[:._-](?:queue|wait(?:ers|ing)?|signal|notify|events?|channel|info|meta|config|settings|stats|metrics"
+    rb"|history|log|fenc(?:e|ing)|counter|count|attempts|failures|tokens?)$",
+    re.IGNORECASE,
+)
+_MEMBER = re.compile(rb"[\x21-\x7e]{1,200}")
+_TOKEN_WITH_COUNT = re.compile(rb".{0,100}(?:" + values.UUID.pattern + rb"|[0-9a-f]{32}).{0,100}", re.DOTALL)
+_UUID_NOTE = (
+    "a random UUID is what many libraries write; name the dialect to say which (--locks PATTERN=DIALECT)"
+)
+_SINCE_NOTE = "the scores lie in the past: taken as the times since when each holds"
+_WEAK_NOTE = "anyone would write this value: a release cannot be verified"
+
+
+def lockish(key: bytes) -> bool:
+    """Tell whether the key's name says that it is a lock."""
+    return _LOCKISH.search(key) is not None
+
+
+def _string(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
+    value = reading.value
+    if not isinstance(value, bytes) or len(value) > MAX_VALUE:
+        return None
+    if not _plausible(reading, value, forced):
+        return None
+    weak = values.is_weak(value)
+    held = () if values.is_constant(value) else (owners.holder(value, owners.described(reading.key, value)),)
+    note = _WEAK_NOTE if weak else _UUID_NOTE if values.is_uuid(value, 4) else ""
+    return (Finding(held, weak, value, value, deadline=reading.deadline, note=note),)
+
+
+def _plausible(reading: Reading, value: bytes, forced: bool) -> bool:
+    """Tell whether a string is plausibly a lock.
+
+    A 0 never is: a flag that is off. Under a name that says lock, everything else is but cached data.
+    Elsewhere a token drawn at random is, or a word that expires; numbers, truth values and text are counters,
+    flags and caches.
+    """
+    if value == b"0":
+        return False
+    if values.is_serialised(value):
+        return values.json_object(value) is not None and (forced or lockish(reading.key))
+    described = values.is_self_describing(value) or owners.host_pid_owner(value) is not None
+    if forced or described or values.is_random(value):
+        return True
+    if _BESIDE.search(reading.key) is not None or (values.is_number(value) and _POOL.search(reading.key)):
+        return False
+    if lockish(reading.key) or _RUNNING.search(reading.key) is not None:
+        return True
+    return reading.deadline is not None and values.is_word(value) and values.is_token(value)
+
+
+def _named(key: bytes, forced: bool) -> bool:
+    """Tell whether the key's name allows a hash, sorted set or set to be a lock."""
+    return forced or (_BESIDE.search(key) is None and (lockish(key) or _POOL.search(key) is not None))
+
+
+def _hash(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
+    """A hash whose fields describe its one holder, or whose fields are holders with counts."""
+    fields = reading.value
+    if not isinstance(fields, dict) or not 0 < len(fields) <= MAX_MEMBERS or not _named(reading.key, forced):
+        return None
+    words = {values.text(name): value for name, value in fields.items()}
+    owner = owners.from_fields({name: values.text(value) for name, value in words.items()})
+    named = owners.token_field(words)
+    if named is None and (owner is None or (owner.host is None and owner.pid is None)):
+        return _COUNTED(reading, forced)
+    token = words[named] if named is not None else b"\0".join(value for _, value in sorted(fields.items()))
+    if not 0 < len(token) <= MAX_VALUE:
+        return None
+    said = owner or owners.described(reading.key, token)
+    return (Finding((owners.holder(token, said),), identity=token, deadline=reading.deadline),)
+
+
+def _zset(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
+    """A sorted set of holders: scores ahead of now are ends; if all lie behind it, they say since when."""
+    members = reading.value
+    if (
+        not isinstance(members, tuple)
+        or not 0 < len(members) <= MAX_MEMBERS
+        or not _named(reading.key, forced)
+    ):
+        return None
+    ends, since = [], []
+    for name, score in members:
+        at = moment(score)
+        if at is None or _MEMBER.fullmatch(name) is None:
+            return None
+        said = owners.described(reading.key, name)
+        if reading.read_at is None or at > reading.read_at:
+            ends.append((at, owners.holder(name, said)))
+        else:
+            since.append(owners.holder(name, replace(said, started_at=at)))
+    if ends:
+        return expiring(ends, reading)
+    held = tuple(sorted(since, key=lambda one: one.token))
+    identity = b"\0".join(one.token for one in held)
+    return (Finding(held, identity=identity, deadline=reading.deadline, note=_SINCE_NOTE),)
+
+
+def _set(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
+    return _MEMBERS(reading, forced) if _named(reading.key, forced) else None
+
+
+_COUNTED = hash_holders(_TOKEN_WITH_COUNT, count=small_count)
+_MEMBERS = set_holders(lambda name: _MEMBER.fullmatch(name) is not None)
+
+DIALECTS = (
+    Dialect(
+        "generic",
+        "any other: a token, a holder's description or a set of holders that is plausibly a lock",
+        "any",
+        (
+            Form("string", _string, example="app:lock:nightly"),
+            Form("hash", _hash, release=Release.NONE, example="app:lock:nightly"),
+            Form("zset", _zset, release=Release.NONE, example="app:semaphore"),
+            Form("set", _set, release=Release.NONE, example="app:lock:readers"),
+        ),
+        ttl="Expected.",
+        release="Compare and delete the exact bytes of a string; of other types no safe way is known.",
+    ),
+)

@@ -1,0 +1,216 @@
+"""From key, type and value to locks: which formats may apply, how to read, what it means. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import defaultdict
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from lockscope.globs import compile_glob, fixed_part
+from lockscope_exporter.dialects import dotnet, generic, go, java, node, php, python, ruby
+from lockscope_exporter.dialects.model import MAX_FIELDS, MAX_MEMBERS, MAX_VALUE, Decoded, ReadPlan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lockscope_exporter.dialects.model import Dialect, Finding, Form, Reading
+
+DIALECTS: dict[str, Dialect] = {
+    dialect.name: dialect
+    for module in (python, node, php, java, ruby, go, dotnet, generic)
+    for dialect in module.DIALECTS
+}
+OWN = b"lockscope:"
+"""Whatever lockscope itself writes begins with this, and is never a lock."""
+
+_BY_NAME = {name: dialect for dialect in DIALECTS.values() for name in (*dialect.aliases, dialect.name)}
+_FORMS = tuple((dialect, form) for dialect in DIALECTS.values() for form in dialect.forms)
+_ANY_KEY = tuple(pair for pair in _FORMS if not pair[1].keys and not pair[1].only_forced)
+_CACHED_KEY = 200  # bytes; longer keys are rare and would make the cache large
+_HEAD = 3  # bytes that globs are looked up by
+
+
+class _Index:
+    """Globs by what they begin with, so that a key is tried against few of them.
+
+    Args:
+        globs: each with what it stands for.
+    """
+
+    def __init__(self, globs: Iterable[tuple[bytes, int]]) -> None:
+        self._by_head: defaultdict[bytes, list[tuple[bytes, Callable[[bytes], object], int]]] = defaultdict(
+            list
+        )
+        self._others: list[tuple[bytes, Callable[[bytes], object], int]] = []
+        for glob, meaning in globs:
+            entry = (_needle(glob), compile_glob(glob).fullmatch, meaning)
+            head = fixed_part(glob)[:_HEAD]
+            (self._by_head[head] if len(head) == _HEAD else self._others).append(entry)
+
+    def find(self, key: bytes) -> set[int]:
+        """Return what the globs that match ``key`` stand for."""
+        return {
+            meaning
+            for entries in (self._by_head.get(key[:_HEAD], ()), self._others)
+            for needle, match, meaning in entries
+            if needle in key and match(key) is not None
+        }
+
+
+def _needle(glob: bytes) -> bytes:
+    """Return the longest run of literal bytes in a glob: a cheap test before the pattern."""
+    return max(re.split(rb"\[[^]]*\]|[*?\\]", glob), key=len)
+
+
+_SURE = _Index((glob, at) for at, (_, form) in enumerate(_FORMS) for glob in form.keys if fixed_part(glob))
+_LOOSE = _Index(
+    (glob, at) for at, (_, form) in enumerate(_FORMS) for glob in form.keys if not fixed_part(glob)
+)
+_COMPANIONS = _Index((glob, 0) for dialect in DIALECTS.values() for glob in dialect.companions)
+
+
+def dialect(name: str) -> Dialect:
+    """Return the dialect of that name or alias.
+
+    Raises:
+        ValueError: there is none; the message names the nearest.
+    """
+    found = _BY_NAME.get(name)
+    if found is None:
+        near = difflib.get_close_matches(name, _BY_NAME, 3, 0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(DIALECTS))}"
+        raise ValueError(f"no dialect is called {name!r}: {hint}")
+    return found
+
+
+def wants(key: bytes, forced: str | None = None) -> bool:
+    """Tell by the key alone whether it could be a lock; cheap, for every key that changed.
+
+    Args:
+        key: a key under one of the watched patterns.
+        forced: the dialect that the pattern names.
+
+    Returns:
+        ``False`` for companions of known libraries and for lockscope's own keys.
+    """
+    return bool(_candidates(key, forced))
+
+
+def plan(key: bytes, type: str, forced: str | None = None) -> ReadPlan | None:  # noqa: A002 - Redis calls it so
+    """Say how to read a key.
+
+    Args:
+        key: a key that is wanted.
+        type: what the Redis command TYPE says.
+        forced: the dialect that the pattern names.
+
+    Returns:
+        One bounded command, or ``None`` if no lock of this key has this type: never read it.
+    """
+    form = next((form for _, form in _candidates(key, forced) if form.type == type), None)
+    if form is None:
+        return None
+    if type == "hash":
+        if form.match is not None:
+            return ReadPlan("HSCAN", (0, b"MATCH", form.match, b"COUNT", 1000), MAX_FIELDS)
+        return ReadPlan("HSCAN", (0, b"COUNT", MAX_MEMBERS + 1), MAX_MEMBERS + 1)
+    if type == "zset":
+        return ReadPlan("ZRANGE", (0, MAX_MEMBERS, b"WITHSCORES"), MAX_MEMBERS + 1)
+    if type == "set":
+        return ReadPlan("SSCAN", (0, b"COUNT", MAX_MEMBERS + 1), MAX_MEMBERS + 1)
+    return ReadPlan("GETRANGE", (0, MAX_VALUE), MAX_VALUE + 1)
+
+
+def decode(reading: Reading, forced: str | None = None) -> tuple[Decoded, ...]:
+    """Return the locks in what was read.
+
+    The formats that the key's name speaks for are tried first, then those known by the value alone, then
+    what is plausible at all; the first that takes the value decides. Never raises, whatever the bytes.
+
+    Args:
+        reading: one key.
+        forced: the dialect that the pattern names; nothing else is tried then.
+
+    Returns:
+        The locks: mostly one, several where fields of a hash are locks, none if nobody holds it or it is
+        no lock.
+    """
+    for dialect_, form in _candidates(reading.key, forced):
+        if form.type == reading.type:
+            findings = form.shape(reading, forced is not None)
+            if findings is not None:
+                return tuple(_decoded(dialect_, form, finding) for finding in findings)
+    return ()
+
+
+def form_of(name: str, key: bytes, type: str) -> Form | None:  # noqa: A002
+    """Return the form of a dialect that a lock of this key and type has, ``None`` if there is none.
+
+    Args:
+        name: the dialect that the lock was decoded as.
+        key: the lock's key.
+        type: the Redis type of the key.
+    """
+    forms = [form for form in dialect(name).forms if form.type == type]
+    named = [form for form in forms if any(compile_glob(glob).fullmatch(key) for glob in form.keys)]
+    forced = [form for form in forms if any(compile_glob(glob).fullmatch(key) for glob in form.forced_keys)]
+    return next(iter(named or forced or forms), None)
+
+
+def _candidates(key: bytes, forced: str | None) -> tuple[tuple[Dialect, Form], ...]:
+    """Return the forms that may apply to a key, in the order in which they are tried."""
+    if forced is not None:
+        return _forced_cached(key, forced) if len(key) <= _CACHED_KEY else _forced(key, forced)
+    return _recognised_cached(key) if len(key) <= _CACHED_KEY else _recognised(key)
+
+
+def _recognised(key: bytes) -> tuple[tuple[Dialect, Form], ...]:
+    if key.startswith(OWN):
+        return ()
+    sure = _SURE.find(key)
+    if not sure and _COMPANIONS.find(key):
+        return ()
+    claimed = sure | _LOOSE.find(key)
+    return (*(_FORMS[at] for at in sorted(claimed)), *_ANY_KEY) if claimed else _ANY_KEY
+
+
+def _forced(key: bytes, name: str) -> tuple[tuple[Dialect, Form], ...]:
+    if key.startswith(OWN):
+        return ()
+    chosen = dialect(name)
+    beside = any(compile_glob(glob).fullmatch(key) for glob in chosen.companions)
+    return tuple((chosen, form) for form in chosen.forms if _may_be(form, key, beside=beside))
+
+
+def _may_be(form: Form, key: bytes, *, beside: bool) -> bool:
+    """Tell whether a key can be of this form when the user named its dialect."""
+    if any(compile_glob(glob).fullmatch(key) for glob in form.keys):
+        return True
+    if form.forced_keys:
+        return any(compile_glob(glob).fullmatch(key) for glob in form.forced_keys)
+    return not beside
+
+
+_recognised_cached = lru_cache(maxsize=16_384)(_recognised)
+_forced_cached = lru_cache(maxsize=16_384)(_forced)
+
+
+def _decoded(dialect_: Dialect, form: Form, finding: Finding) -> Decoded:
+    return Decoded(
+        dialect=dialect_.name,
+        field=finding.field,
+        holders=finding.holders,
+        ttl_expected=form.ttl_expected,
+        weak_owner=finding.weak_owner,
+        value=finding.value,
+        deadline=finding.deadline,
+        owner_identity=finding.identity,
+        started_at=min(
+            (one.started_at for one in finding.holders if one.started_at is not None), default=None
+        ),
+        renews=form.renews,
+        next_change=finding.next_change,
+        note=finding.note,
+    )
