@@ -32,6 +32,7 @@ MENU: Final = (
     Entry("live", "Live locks", ":material/lock:"),
     Entry("lock", "One lock", ":material/key:"),
     Entry("holders", "Holders", ":material/groups:"),
+    Entry("contention", "Contention", ":material/traffic:"),
     Entry("health", "Audit and health", ":material/health_and_safety:"),
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -24,6 +25,16 @@ def column(
 def cell(words: str, **more: Any) -> dict[str, Any]:
     """Describe a cell, with ``note``, ``sort`` value, ``bar`` 0..1, ``mark`` good, warn or bad, ``mono``."""
     return {"text": words, **more}
+
+
+def amount(value: float) -> dict[str, Any]:
+    """Describe a cell with a whole number, which an estimate such as ``increase()`` may not quite be."""
+    return {"text": f"{value:,.0f}", "sort": float(value)}
+
+
+def known(value: float) -> float | None:
+    """Return a number to sort by, ``None`` for NaN."""
+    return None if math.isnan(value) else float(value)
 
 
 def link(words: str, page: str, params: Mapping[str, str], **more: Any) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""Charts, in the colours of the theme."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+import altair as alt
+import pandas as pd
+import streamlit as st
+
+from lockscope_dashboard import text
+
+OUTCOMES: Final = ("acquired", "contended", "timeout", "error")
+LIGHT: Final = {"acquired": "#3A8F80", "contended": "#D98200", "timeout": "#C2371E", "error": "#8A4FB0"}
+DARK: Final = {"acquired": "#58A895", "contended": "#E9A23B", "timeout": "#F0684A", "error": "#B583D9"}
+
+
+def palette() -> dict[str, str]:
+    """Return the colours of the outcomes for the viewer's theme."""
+    return DARK if st.context.theme.type == "dark" else LIGHT
+
+
+def outcomes(frame: pd.DataFrame, step: float) -> alt.Chart:
+    """Draw calls to acquire over time, stacked by outcome.
+
+    Args:
+        frame: columns ``at``, ``outcome``, ``value`` (calls in each step).
+        step: seconds of a step.
+    """
+    colours = palette()
+    chart: alt.Chart = (
+        alt.Chart(frame.assign(rate=frame["value"] / step))
+        .mark_area(opacity=0.85, interpolate="step-after")
+        .encode(
+            x=alt.X("at:T", title=None),
+            y=alt.Y("rate:Q", title="calls a second", stack=True),
+            color=alt.Color(
+                "outcome:N",
+                title=None,
+                sort=list(OUTCOMES),
+                scale=alt.Scale(domain=list(OUTCOMES), range=[colours[name] for name in OUTCOMES]),
+                legend=alt.Legend(orient="top"),
+            ),
+            order=alt.Order("outcome:N", sort="ascending"),
+            tooltip=[
+                alt.Tooltip("at:T", title="at", format="%H:%M:%S"),
+                alt.Tooltip("outcome:N"),
+                alt.Tooltip("rate:Q", title="a second", format=".2f"),
+            ],
+        )
+        .properties(height=220)
+    )
+    return chart
+
+
+def waits(frame: pd.DataFrame, step: float) -> alt.Chart:
+    """Draw how long calls waited over time, as a heat map.
+
+    Args:
+        frame: columns ``at``, ``low``, ``high``, ``value``, of ``frames.series.per_bucket``.
+        step: seconds of a step.
+    """
+    bounds = frame[["low", "high"]].drop_duplicates().sort_values("low", ascending=False)
+    order = [bound(low, high) for low, high in zip(bounds["low"], bounds["high"], strict=True)]
+    shown = frame[frame["value"] > 0].copy()
+    shown["wait"] = [bound(low, high) for low, high in zip(shown["low"], shown["high"], strict=True)]
+    shown["until"] = shown["at"] + pd.Timedelta(seconds=step)
+    chart: alt.Chart = (
+        alt.Chart(shown)
+        .mark_rect()
+        .encode(
+            x=alt.X("at:T", title=None),
+            x2="until:T",
+            y=alt.Y("wait:O", title="waited", sort=order),
+            color=alt.Color("value:Q", title="calls", scale=alt.Scale(scheme="teals", type="sqrt")),
+            tooltip=[
+                alt.Tooltip("at:T", title="at", format="%H:%M:%S"),
+                alt.Tooltip("wait:N", title="waited"),
+                alt.Tooltip("value:Q", title="calls", format=".1f"),
+            ],
+        )
+        .properties(height=260)
+    )
+    return chart
+
+
+def bound(low: float, high: float) -> str:
+    """Name a histogram's bucket."""
+    return f"over {text.duration(low)}" if math.isinf(high) else f"up to {text.duration(high)}"
+
+
+def draw(chart: alt.Chart | alt.LayerChart, key: str) -> None:
+    """Draw a chart over the whole width."""
+    st.altair_chart(chart, width="stretch", key=key)
