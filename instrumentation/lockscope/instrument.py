@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from lockscope import runtime
 from lockscope.emit import Background, Emitter
@@ -14,11 +14,15 @@ from lockscope.record import Recorder
 from lockscope.seams import redis_py
 from lockscope.settings import read
 from lockscope.sinks.logs import LogSink
+from lockscope.sinks.otel import otel_sinks, when_configured
 from lockscope.sinks.prometheus import PrometheusSink
+from lockscope.traces import current_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
     from prometheus_client import CollectorRegistry
 
     from lockscope.emit import Sink
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("lockscope")
 _switch = threading.RLock()
+_provisional: dict[str, Any] = {}  # what machinery started observation with, until the application does
 
 
 def instrument(
@@ -36,7 +41,10 @@ def instrument(
     blocked_by: bool | None = None,
     prometheus: bool | None = None,
     logs: bool | None = None,
+    otel: bool | Literal["auto"] | None = None,
     registry: CollectorRegistry | None = None,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
     sinks: Iterable[Sink] = (),
 ) -> None:
     """Observe every redis-py lock of this process from now on, also those that exist already.
@@ -51,14 +59,17 @@ def instrument(
         blocked_by: on a refused lock read once who holds it.
         prometheus: count in Prometheus metrics.
         logs: write log records.
+        otel: make OpenTelemetry spans and metrics; ``"auto"`` as soon as the application has configured it.
         registry: where the metrics live; the default is ``prometheus_client``'s global registry.
+        tracer_provider: where spans go, instead of OpenTelemetry's global provider.
+        meter_provider: where OpenTelemetry metrics go, instead of its global provider.
         sinks: further callables that take each ``LockEvent``; each runs on a thread of its own.
 
     Raises:
         ValueError: a setting cannot be read; nothing was changed.
     """
     with _switch:
-        if runtime.recorder is not None:
+        if runtime.recorder is not None and not _provisional:
             redis_py.install()  # another tool may have put a method back meanwhile
             return
         settings = read(
@@ -68,10 +79,29 @@ def instrument(
             blocked_by=blocked_by,
             prometheus=prometheus,
             logs=logs,
+            otel=otel,
         )
+        tracer_provider = tracer_provider or _provisional.get("tracer_provider")
+        meter_provider = meter_provider or _provisional.get("meter_provider")
+        uninstrument()
         runtime.describe_owner = settings.describe_owner
-        runtime.recorder = _recorder(settings, registry, tuple(sinks))
+        runtime.recorder = _recorder(settings, registry, tuple(sinks), tracer_provider, meter_provider)
         redis_py.install()
+
+
+def instrument_provisionally(
+    tracer_provider: TracerProvider | None = None, meter_provider: MeterProvider | None = None
+) -> None:
+    """Observe until the application calls ``instrument`` with settings of its own, which then hold.
+
+    Args:
+        tracer_provider: as for ``instrument``; stays in force after that.
+        meter_provider: the same.
+    """
+    with _switch:
+        if runtime.recorder is None:
+            instrument(tracer_provider=tracer_provider, meter_provider=meter_provider)
+            _provisional.update(tracer_provider=tracer_provider, meter_provider=meter_provider)
 
 
 def ensure_recorder() -> None:
@@ -86,6 +116,7 @@ def ensure_recorder() -> None:
 def uninstrument() -> None:
     """Stop observing; locks that are held go on as if they had never been observed. Idempotent."""
     with _switch:
+        _provisional.clear()
         recorder, runtime.recorder = runtime.recorder, None
         if recorder is None:
             return
@@ -96,7 +127,13 @@ def uninstrument() -> None:
                 sink.close()
 
 
-def _recorder(settings: Settings, registry: CollectorRegistry | None, extra: tuple[Sink, ...]) -> Recorder:
+def _recorder(
+    settings: Settings,
+    registry: CollectorRegistry | None,
+    extra: tuple[Sink, ...],
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+) -> Recorder:
     emit = Emitter()
     prefixes = Prefixes(settings.prefixes, settings.max_prefixes)
     recorder = Recorder(emit, prefixes, read_blocked_by=settings.blocked_by)
@@ -106,7 +143,10 @@ def _recorder(settings: Settings, registry: CollectorRegistry | None, extra: tup
     if settings.logs:
         sinks.append(LogSink())
     sinks.extend(Background(sink) for sink in extra)
-    emit.sinks = tuple(sinks)
+    emit.use(tuple(sinks))
+    found = otel_sinks(recorder, settings.otel, lambda: _errors(emit), tracer_provider, meter_provider)
+    emit.use((*sinks, *found))
+    when_configured(recorder, lambda: setattr(recorder, "trace", current_trace))
     return recorder
 
 
@@ -117,7 +157,7 @@ def _prometheus(recorder: Recorder, registry: CollectorRegistry | None) -> Sink:
         return MultiprocessSink(registry)
     return PrometheusSink(
         registry,
-        before_collect=recorder.drain,
+        before_collect=recorder.flush,
         overflowed=lambda: recorder.prefixes.overflowed,
         sink_errors=lambda: _errors(recorder.emit),
     )

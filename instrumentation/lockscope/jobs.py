@@ -29,13 +29,13 @@ class Job:
 
 
 NO_JOB = Job()
-_current: ContextVar[Job] = ContextVar("lockscope_job", default=NO_JOB)
+current: ContextVar[Job] = ContextVar("lockscope_job", default=NO_JOB)
 entered: Callable[[Job], None] | None = None  # told of every job that begins, in its context
 
 
 def current_job() -> Job:
     """Return the job of this context, or the job of type ``none``."""
-    return _current.get()
+    return current.get()
 
 
 @contextlib.contextmanager
@@ -55,13 +55,13 @@ def job(
     Yields:
         The job now in force.
     """
-    outer = _current.get()
+    outer = current.get()
     inner = Job(
         job_type=str(job_type) if job_type is not None else outer.job_type,
         job_id=str(job_id) if job_id is not None else outer.job_id,
         resource_id=str(resource_id) if resource_id is not None else outer.resource_id,
     )
-    token = _current.set(inner)
+    token = current.set(inner)
     if entered is not None:
         entered(inner)
     try:
@@ -70,4 +70,4 @@ def job(
         with contextlib.suppress(
             ValueError
         ):  # a generator finalised in another context has nothing to restore
-            _current.reset(token)
+            current.reset(token)

@@ -9,22 +9,22 @@ from __future__ import annotations
 import time
 from collections import deque
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
 
 from lockscope import events
 from lockscope.events import LockEvent
-from lockscope.jobs import Job, current_job
+from lockscope.jobs import Job, current, current_job
 from lockscope.prefixes import Prefixes, key_bytes
-from lockscope.traces import current_trace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lockscope.emit import Emitter
     from lockscope.tally import Cycle
     from lockscope.tokens import Owner
+    from lockscope.traces import Trace
 
 _BLOCKED_BY_EVERY = 1.0  # seconds between two reads of one hot key's holder on refused try-locks
 _BLOCKED_BY_KEYS = 1024
@@ -39,6 +39,7 @@ class Lease:
 
     Attributes:
         lock_id: ``id`` of the lock object whose call this is.
+        call: the arguments of the call, where it has any.
         started_at: unix time when the call began; ``started`` the same on the monotonic clock.
         attempts: tries against Redis so far.
         waiting: a ``lock.waiting`` event was sent for this call.
@@ -49,6 +50,7 @@ class Lease:
         lapse_reported_at: until when unprotected time has been reported.
     """
 
+    call: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
     attempts = 0
     waiting = False
     held = False
@@ -58,13 +60,12 @@ class Lease:
     deadline: float | None = None
     lapse_reported_at: float | None = None
 
-    def __init__(self, recorder: Recorder, lock: object, name: bytes | str, *, will_wait: bool) -> None:
+    def __init__(self, recorder: Recorder, lock: object, name: bytes | str) -> None:
         self.recorder = recorder
         self.generation = recorder.generation
         self.lock_id = id(lock)
         self.name = name
-        self.will_wait = will_wait
-        self.job = current_job()
+        self.job = current.get()
         self.started_at = time.time()
         self.started = time.monotonic()
 
@@ -98,6 +99,10 @@ class Recorder:
         emit: where events go.
         prefixes: names the family of each key.
         read_blocked_by: read who holds a lock that was refused.
+
+    Attributes:
+        every_second: called at most once a second, when a lock is taken.
+        trace: returns the trace that the caller is in, for exemplars; ``None`` while nobody traces.
     """
 
     def __init__(self, emit: Emitter, prefixes: Prefixes, *, read_blocked_by: bool = True) -> None:
@@ -106,7 +111,10 @@ class Recorder:
         self.read_blocked_by = read_blocked_by
         self.generation = 0
         self.abandoned: deque[tuple[bytes | str, Job]] = deque()
+        self.every_second: tuple[Callable[[], None], ...] = ()
+        self.trace: Callable[[], Trace | None] | None = None
         self._cycles: deque[Cycle] = deque()
+        self._look_at = 0.0
         self._asked: dict[bytes, float] = {}
 
     def forget(self) -> None:
@@ -135,13 +143,14 @@ class Recorder:
         if self._cycles and self.emit.tally is not None:
             self.emit.tally.add_cycles(_popped(self._cycles), self.prefixes.of)
 
-    def begin(self, lock: object, key: bytes | str, *, will_wait: bool) -> Attempt:
-        """Note that a call to acquire begins; it must end in exactly one of the next three."""
-        if self.abandoned:
-            self.drain()
+    def begin(self, lock: object, key: bytes | str) -> Attempt:
+        """Note that a call to acquire begins; it must end in acquired, refused or acquire_failed."""
         if type(key) is not str:
             key = bytes(key) if not isinstance(key, str) else str(key)  # redis-py also takes a memoryview
-        return Lease(self, lock, key, will_wait=will_wait)
+        lease = Lease(self, lock, key)
+        if lease.started >= self._look_at:
+            self._look(lease.started)
+        return lease
 
     def waiting(self, attempt: Attempt) -> None:
         """Note that the first try was refused and the call now waits."""
@@ -162,9 +171,8 @@ class Recorder:
         wait = now - lease.started
         emit = self.emit
         if emit.tally is not None:
-            self._cycles.append(
-                (lease.name, lease.job, wait, lease.waiting, None, None, False, now, current_trace())
-            )
+            trace = self.trace and self.trace()
+            self._cycles.append((lease.name, lease.job, wait, lease.waiting, None, None, False, now, trace))
         if emit.wanted(events.ACQUIRED):
             emit.to_others(
                 LockEvent(
@@ -247,7 +255,8 @@ class Recorder:
             hold = None if lease.acquired is None else now - lease.acquired
             used = None if ttl is None or lease.deadline is None else (ttl - lease.deadline + now) / ttl
             ended = lease.held and lease.generation == self.generation
-            self._cycles.append((lease.name, lease.job, None, False, hold, used, ended, now, current_trace()))
+            trace = self.trace and self.trace()
+            self._cycles.append((lease.name, lease.job, None, False, hold, used, ended, now, trace))
             if len(self._cycles) >= _FLUSH_AT:
                 self.flush()
         if emit.wanted(events.RELEASED):
@@ -268,7 +277,7 @@ class Recorder:
 
     def unknown_lease(self, lock: object, key: bytes | str) -> Lease:
         """Return a lease for a lock whose acquire was not seen: nothing is known but its name."""
-        return self.begin(lock, key, will_wait=False)
+        return self.begin(lock, key)
 
     def retried(self, reason: str, key: bytes | str | None = None) -> None:
         """Note that the current job is retried or requeued because of a lock."""
@@ -291,6 +300,13 @@ class Recorder:
                 error="" if error is None else error_text(error),
             )
         )
+
+    def _look(self, now: float) -> None:
+        """Do what is due once a second while locks are taken."""
+        self._look_at = now + 1.0
+        self.drain()
+        for work in self.every_second:
+            work()
 
     def _not_acquired(
         self,

@@ -44,24 +44,22 @@ def remove() -> None:
         unpatch(AsyncLock, name)
 
 
-def _begin(recorder: Recorder, lock: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Attempt:
-    """Read the call's arguments as acquire will, and pass a token that says who holds the lock."""
-    blocking, limit = lock.blocking, lock.blocking_timeout
+def _will_wait(lock: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Tell whether acquire, called with these arguments, sleeps and tries again after a refusal."""
+    blocking, limit, sleep = lock.blocking, lock.blocking_timeout, lock.sleep
     if args or kwargs:
         given = dict(zip(("sleep", "blocking", "blocking_timeout"), args, strict=False)) | kwargs
-        if given.get("blocking") is not None:
-            blocking = given["blocking"]
-        if given.get("blocking_timeout") is not None:
-            limit = given["blocking_timeout"]
-    will_wait = bool(blocking) and (limit is None or limit >= lock.sleep)
-    attempt = recorder.begin(lock, lock.name, will_wait=will_wait)
-    if runtime.describe_owner and len(args) <= _TOKEN_POSITION and kwargs.get("token") is None:
-        kwargs["token"] = tokens.describe(attempt.job, attempt.started_at)
-    return attempt
+        blocking = blocking if given.get("blocking") is None else given["blocking"]
+        limit = limit if given.get("blocking_timeout") is None else given["blocking_timeout"]
+        if isinstance(lock, Lock) and given.get("sleep") is not None:  # the asyncio lock ignores it
+            sleep = given["sleep"]
+    return bool(blocking) and (limit is None or limit >= sleep)
 
 
-def _ttl(lock: Any) -> float | None:
-    return int(lock.timeout * 1000) / 1000 if lock.timeout else None
+def _describe(lease: Lease, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Pass a token that says who holds the lock, unless the caller passes one."""
+    if len(args) <= _TOKEN_POSITION and kwargs.get("token") is None:
+        kwargs["token"] = tokens.describe(lease.job, lease.started_at)
 
 
 def _nested(lock: Any) -> bool:
@@ -75,11 +73,15 @@ def _lease(recorder: Recorder, lock: Any) -> Lease:
     return lease if lease is not None else recorder.unknown_lease(lock, lock.name)
 
 
-def _got(recorder: Recorder, lock: Any, attempt: Attempt) -> None:
-    token = lock.local.token
-    if isinstance(token, str):
+def _got(lease: Lease, lock: Any) -> None:
+    """Note the lease beside the lock's token."""
+    local = lock.local
+    token, timeout = local.token, lock.timeout
+    if type(token) is str:
         token = token.encode()
-    lock.local.lockscope_lease = recorder.acquired(attempt, token, _ttl(lock))
+    local.lockscope_lease = lease.recorder.acquired(
+        lease, token, int(timeout * 1000) / 1000 if timeout else None
+    )
 
 
 def _extended(
@@ -93,7 +95,7 @@ def _extended(
 def _reacquired(
     recorder: Recorder, lock: Any, lease: Lease, _args: tuple[Any, ...], _kwargs: dict[str, Any]
 ) -> None:
-    recorder.renewed(lease, _ttl(lock) or 0.0)
+    recorder.renewed(lease, int(lock.timeout * 1000) / 1000)
 
 
 def _renewal_failed(recorder: Recorder, lease: Lease, error: BaseException) -> None:
@@ -147,19 +149,23 @@ def _acquire(original: Callable[..., Any]) -> Callable[..., Any]:
         recorder = runtime.recorder
         if recorder is None or _nested(self):
             return original(self, *args, **kwargs)
-        attempt = _begin(recorder, self, args, kwargs)
-        reset = observing.set(attempt)
+        lease = recorder.begin(self, self.name)
+        if args or kwargs:
+            lease.call = args, kwargs.copy()
+        if runtime.describe_owner:
+            _describe(lease, args, kwargs)
+        reset = observing.set(lease)
         try:
             got = original(self, *args, **kwargs)
         except BaseException as error:
-            recorder.acquire_failed(attempt, error)
+            recorder.acquire_failed(lease, error)
             raise
         finally:
             observing.reset(reset)
         if got:
-            _got(recorder, self, attempt)
+            _got(lease, self)
         else:
-            _refused(recorder, self, attempt)
+            _refused(recorder, self, lease)
         return got
 
     return acquire
@@ -171,19 +177,23 @@ def _acquire_async(original: Callable[..., Any]) -> Callable[..., Any]:
         recorder = runtime.recorder
         if recorder is None or _nested(self):
             return await original(self, *args, **kwargs)
-        attempt = _begin(recorder, self, args, kwargs)
-        reset = observing.set(attempt)
+        lease = recorder.begin(self, self.name)
+        if args or kwargs:
+            lease.call = args, kwargs.copy()
+        if runtime.describe_owner:
+            _describe(lease, args, kwargs)
+        reset = observing.set(lease)
         try:
             got = await original(self, *args, **kwargs)
         except BaseException as error:
-            recorder.acquire_failed(attempt, error)
+            recorder.acquire_failed(lease, error)
             raise
         finally:
             observing.reset(reset)
         if got:
-            _got(recorder, self, attempt)
+            _got(lease, self)
         else:
-            await _refused_async(recorder, self, attempt)
+            await _refused_async(recorder, self, lease)
         return got
 
     return acquire
@@ -193,7 +203,11 @@ def _try(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def do_acquire(self: Any, *args: Any, **kwargs: Any) -> Any:
         got = original(self, *args, **kwargs)
-        _tried(self, got)
+        lease = observing.get()
+        if lease is not None and lease.lock_id == id(self):
+            lease.attempts += 1
+            if not got:
+                _try_refused(lease, self)
         return got
 
     return do_acquire
@@ -203,18 +217,19 @@ def _try_async(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     async def do_acquire(self: Any, *args: Any, **kwargs: Any) -> Any:
         got = await original(self, *args, **kwargs)
-        _tried(self, got)
+        lease = observing.get()
+        if lease is not None and lease.lock_id == id(self):
+            lease.attempts += 1
+            if not got:
+                _try_refused(lease, self)
         return got
 
     return do_acquire
 
 
-def _tried(lock: Any, got: Any) -> None:
-    attempt = observing.get()
-    if attempt is not None and attempt.lock_id == id(lock):
-        attempt.attempts += 1
-        if not got and attempt.will_wait and runtime.recorder is not None:
-            runtime.recorder.waiting(attempt)
+def _try_refused(lease: Lease, lock: Any) -> None:
+    if lease.attempts == 1 and _will_wait(lock, *lease.call):
+        lease.recorder.waiting(lease)
 
 
 def _release(original: Callable[..., Any]) -> Callable[..., Any]:

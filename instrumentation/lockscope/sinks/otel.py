@@ -1,10 +1,9 @@
-"""OpenTelemetry: when to use it, and the stand-in that waits for it. Imports nothing where it is absent."""
+"""OpenTelemetry: when to use it, and how to wait for it. Imports nothing where it is absent."""
 
 from __future__ import annotations
 
 import sys
-import time
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -13,10 +12,8 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from lockscope.emit import Sink
-    from lockscope.events import LockEvent
     from lockscope.record import Recorder
 
-_LOOK_EVERY = 1.0  # seconds
 _GETTERS = {"opentelemetry.trace": "get_tracer_provider", "opentelemetry.metrics": "get_meter_provider"}
 
 
@@ -65,7 +62,10 @@ def otel_sinks(
             ) from error
     if mode is False:
         return ()
-    return make() if configured() else (Waiting(make, recorder),)
+    if configured():
+        return make()
+    when_configured(recorder, lambda: recorder.emit.use((*recorder.emit.sinks, *make())))
+    return ()
 
 
 def configured() -> bool:
@@ -80,40 +80,15 @@ def configured() -> bool:
     return False
 
 
-class Waiting:
-    """Stands in for the OpenTelemetry sinks until the application configures OpenTelemetry.
+def when_configured(recorder: Recorder, action: Callable[[], None]) -> None:
+    """Do ``action`` now if OpenTelemetry is configured, else within a second of that as locks are taken."""
+    if configured():
+        action()
+        return
 
-    Args:
-        make: makes the sinks.
-        recorder: where they are put in place of this one.
-    """
-
-    name = "otel"
-
-    def __init__(self, make: Callable[[], tuple[Sink, ...]], recorder: Recorder) -> None:
-        self._make = make
-        self._recorder = recorder
-        self._sinks: tuple[Any, ...] = ()
-        self._look_at = 0.0
-
-    def wants(self, name: str) -> bool:
-        """Tell whether events of this name are wanted; that is the moment to look for OpenTelemetry."""
-        if not self._sinks and "opentelemetry.trace" in sys.modules:
-            self._look()
-        return any(sink.wants(name) for sink in self._sinks)
-
-    def __call__(self, event: LockEvent) -> None:
-        """Hand on an event that came while the sinks took over."""
-        if self.wants(event.event):
-            for sink in self._sinks:
-                sink(event)
-
-    def _look(self) -> None:
-        now = time.monotonic()
-        if now < self._look_at:
-            return
-        self._look_at = now + _LOOK_EVERY
+    def look() -> None:
         if configured():
-            self._sinks = self._make()
-            emit = self._recorder.emit
-            emit.use(tuple(new for sink in emit.sinks for new in (self._sinks if sink is self else (sink,))))
+            recorder.every_second = tuple(work for work in recorder.every_second if work is not look)
+            action()
+
+    recorder.every_second += (look,)
