@@ -52,6 +52,7 @@ class LockEvent(NamedTuple):
         reason: why a job was retried.
         blocked_by: who held the lock when it was refused.
         error: type and text of the exception.
+        around: what ``Recorder.around`` returned when the lock was acquired.
     """
 
     event: str
@@ -72,6 +73,7 @@ class LockEvent(NamedTuple):
     reason: str = ""
     blocked_by: Owner | None = None
     error: str = ""
+    around: object = None
 
     @property
     def headroom(self) -> float | None:

@@ -48,6 +48,7 @@ class Lease:
         deadline: when it lapses unless renewed, ``None`` likewise.
         held: it counts in the held gauge.
         lapse_reported_at: until when unprotected time has been reported.
+        around: what ``Recorder.around`` returned when the lock was acquired.
     """
 
     call: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
@@ -59,6 +60,7 @@ class Lease:
     ttl: float | None = None
     deadline: float | None = None
     lapse_reported_at: float | None = None
+    around: object = None
 
     def __init__(self, recorder: Recorder, lock: object, name: bytes | str) -> None:
         self.recorder = recorder
@@ -103,6 +105,8 @@ class Recorder:
     Attributes:
         every_second: called at most once a second, when a lock is taken.
         trace: returns the trace that the caller is in, for exemplars; ``None`` while nobody traces.
+        around: returns what a sink wants to remember of the moment when a lock is acquired; every event of
+            the lease carries it.
     """
 
     def __init__(self, emit: Emitter, prefixes: Prefixes, *, read_blocked_by: bool = True) -> None:
@@ -113,6 +117,7 @@ class Recorder:
         self.abandoned: deque[tuple[bytes | str, Job]] = deque()
         self.every_second: tuple[Callable[[], None], ...] = ()
         self.trace: Callable[[], Trace | None] | None = None
+        self.around: Callable[[], object] | None = None
         self._cycles: deque[Cycle] = deque()
         self._look_at = 0.0
         self._asked: dict[bytes, float] = {}
@@ -174,6 +179,7 @@ class Recorder:
             trace = self.trace and self.trace()
             self._cycles.append((lease.name, lease.job, wait, lease.waiting, None, None, False, now, trace))
         if emit.wanted(events.ACQUIRED):
+            lease.around = self.around and self.around()
             emit.to_others(
                 LockEvent(
                     events.ACQUIRED,
@@ -188,6 +194,7 @@ class Recorder:
                     wait,
                     attempts=lease.attempts,
                     waited=lease.waiting,
+                    around=lease.around,
                 )
             )
         return lease
@@ -340,7 +347,16 @@ class Recorder:
 
     def _renewal(self, name: str, outcome: str, lease: Lease, left: float | None) -> LockEvent:
         return LockEvent(
-            name, lease.key, lease.prefix, time.time(), lease.job, outcome, lease.token, lease.ttl, left
+            name,
+            lease.key,
+            lease.prefix,
+            time.time(),
+            lease.job,
+            outcome,
+            lease.token,
+            lease.ttl,
+            left,
+            around=lease.around,
         )
 
     def _release(
@@ -359,6 +375,7 @@ class Recorder:
             hold_seconds=None if lease.acquired is None else now - lease.acquired,
             unprotected_seconds=unprotected,
             ends_lease=ended and self._end(lease),
+            around=lease.around,
         )
 
     def _unprotected(self, lease: Lease, now: float) -> float:
