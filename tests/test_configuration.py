@@ -34,9 +34,11 @@ def test_an_equals_sign_may_belong_to_the_pattern():
 
 
 def test_an_unknown_dialect_is_refused_with_the_known_ones():
-    """A misspelt dialect is named, with the names that exist."""
-    with pytest.raises(OptionError, match='dialect "nonsense" is not known; known are '):
-        lock_pattern("lock:*=nonsense")
+    """A misspelt dialect gets the nearest names, another one the whole list."""
+    with pytest.raises(OptionError, match=r'dialect "larravel" is not known .*; did you mean laravel\?'):
+        lock_pattern("lock:*=larravel")
+    with pytest.raises(OptionError, match=r"; known are .*redis-py"):
+        lock_pattern("lock:*=qqq")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -63,13 +64,15 @@ def lock_pattern(text: str) -> LockPattern:
         OptionError: the pattern is invalid or the dialect unknown.
     """
     pattern, equals, dialect = text.strip().rpartition("=")
-    if not equals or pattern.endswith("\\") or not _DIALECT_NAME.fullmatch(dialect):
+    if not equals or pattern.endswith("\\"):
         return LockPattern(glob(text.strip()))
     if dialect not in DIALECTS:
-        raise OptionError(
-            f"dialect {_quoted(dialect)} is not known; known are {', '.join(sorted(DIALECTS))}"
-            rf" (a = that belongs to the pattern is written \=)"
-        )
+        if not _DIALECT_NAME.fullmatch(dialect):
+            return LockPattern(glob(text.strip()))
+        near = difflib.get_close_matches(dialect, DIALECTS, 3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(DIALECTS))}"
+        what = f"dialect {_quoted(dialect)} is not known"
+        raise OptionError(rf"{what} (a = in the pattern is written \=); {hint}")
     return LockPattern(glob(pattern), dialect)
 
 

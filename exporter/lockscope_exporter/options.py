@@ -58,6 +58,14 @@ class LocksParam(Checked):
         return [CompletionItem(f"{pattern}={name}") for name in sorted(DIALECTS) if name.startswith(start)]
 
 
+class ListedChoice(click.Choice[str]):
+    """One of several words; lists in the environment follow ``split_list``."""
+
+    def split_envvar_value(self, rv: str) -> Sequence[str]:
+        """Split a list at commas and white space."""
+        return conf.split_list(rv)
+
+
 class ListedInt(click.IntRange):
     """Whole numbers; lists in the environment follow ``split_list``."""
 
@@ -66,15 +74,16 @@ class ListedInt(click.IntRange):
         return conf.split_list(rv)
 
 
-def option(name: str, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def option(*names: str, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return ``click.option`` with its environment variable ``LOCKSCOPE_<NAME>``, shown in the help."""
-    settings.setdefault("envvar", conf.variable(name.removeprefix("--").partition("/")[0]))
+    settings.setdefault("envvar", conf.variable(names[0].removeprefix("--").partition("/")[0]))
     settings.setdefault("show_envvar", True)
     settings.setdefault("show_default", settings.get("default") not in (None, "", ()))
-    return click.option(name, **settings)
+    return click.option(*names, **settings)
 
 
 DURATION = Checked("duration", conf.duration)
+TEXT = Checked("text", str)
 GLOB = Checked("pattern", conf.glob)
 _DEFAULT = Options()
 

@@ -44,6 +44,19 @@ def label_text(text: str) -> str:
     return "".join(_escaped(char) if "\ud800" <= char <= "\udfff" else char for char in text)
 
 
+def duration_text(seconds: float) -> str:
+    """Return a duration in at most two units: ``0.4s``, ``12s``, ``4m05s``, ``2h03m``, ``3d04h``."""
+    if seconds < 0:
+        return f"-{duration_text(-seconds)}"
+    if seconds < 9.95:  # noqa: PLR2004 - shown with one decimal
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    for unit, larger, smaller, rest in (("d", 86400, 3600, "h"), ("h", 3600, 60, "m"), ("m", 60, 1, "s")):
+        if whole >= larger:
+            return f"{whole // larger}{unit}{whole % larger // smaller:02d}{rest}"
+    return f"{whole}s"
+
+
 def _escaped(char: str) -> str:
     code = ord(char)
     if char in _NAMED:

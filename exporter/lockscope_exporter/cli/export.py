@@ -1,0 +1,59 @@
+"""``lockscope export``: sample Redis and serve metrics."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lockscope_exporter import serve
+from lockscope_exporter.cli.errors import CommandError
+from lockscope_exporter.options import Checked, option, redis_options
+from lockscope_exporter.sampling import open_source
+from lockscope_exporter.web import create_app
+from lockscope_exporter.webconfig import WebConfigError
+from lockscope_exporter.webguard import LiveWebConfig
+
+if TYPE_CHECKING:
+    from lockscope_exporter.configuration import Options
+
+logger = logging.getLogger("lockscope.exporter")
+
+LEVELS = ("debug", "info", "warning", "error")
+
+
+@click.command(
+    epilog="Ends with status 0 at SIGTERM or Ctrl-C. Redis need not be there at the start: "
+    "/metrics then says redis_lock_up 0, and sampling begins when Redis answers."
+)
+@option(
+    "--listen",
+    type=Checked("host:port", serve.parse_listen),
+    default="127.0.0.1:9963",
+    help="Address to serve on. Beyond the own host, think of --web-config-file.",
+)
+@option(
+    "--web-config-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="TLS and basic authentication, in the form of Prometheus' web.config.file.",
+)
+@option("--log-level", type=click.Choice(LEVELS), default="info", help="Least severe records to log.")
+@redis_options
+def command(options: Options, listen: str, web_config_file: Path | None, log_level: str) -> None:
+    """Sample Redis and serve the metrics of its locks to Prometheus."""
+    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
+    source = open_source(options.targets(), options.sampling())
+    try:
+        live = LiveWebConfig(web_config_file)
+        sock = serve.listen(*serve.parse_listen(listen))
+    except (WebConfigError, serve.ListenError) as error:
+        raise CommandError(str(error)) from error
+    source.start()
+    try:
+        logger.info("serving %s/metrics", serve.url_of(sock, tls=live.config().tls is not None))
+        serve.serve(create_app(source), sock, live)
+    finally:
+        source.stop()
+        sock.close()

@@ -1,0 +1,100 @@
+"""``lockscope ls``: the locks that are held now, as a table or as JSON."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+from rich.text import Text
+
+from lockscope_exporter import configuration as conf
+from lockscope_exporter.cli.errors import FAILED, OK
+from lockscope_exporter.cli.once import read_once
+from lockscope_exporter.listing import ORDERS, STATES, Filter, lock_object, select
+from lockscope_exporter.options import DURATION, GLOB, TEXT, ListedChoice, option, redis_options
+from lockscope_exporter.render import console, lock_lines, summary
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockscope_exporter.cli.once import View
+    from lockscope_exporter.configuration import Options
+    from lockscope_exporter.state import LockState
+
+
+@click.command(
+    epilog="Reads once and changes nothing. Ages are known where the owner's token tells when it was taken. "
+    "Status 2 if a server could not be read completely."
+)
+@option("--json", "as_json", is_flag=True, help="Print a JSON list, one object a lock.")
+@option(
+    "--state", "states", type=ListedChoice(STATES), multiple=True, help="Only this state; may be repeated."
+)
+@option("--key", type=GLOB, default=None, help="Only keys that match this Redis glob.")
+@option("--prefix", "wanted_prefixes", type=TEXT, multiple=True, help="Only this prefix, repeatable.")
+@option("--dialect", "dialects", type=TEXT, multiple=True, help="Only this dialect, repeatable.")
+@option("--host", default="", help="Only locks that this host holds.")
+@option("--job-type", default="", help="Only locks of this job type.")
+@option("--sort", "order", type=click.Choice(tuple(ORDERS)), default="urgency", help="Order of the list.")
+@option("--limit", type=click.IntRange(1), default=None, help="Show at most so many.")
+@option("--wait", type=DURATION, default="60s", help="Longest time that reading may take.")
+@redis_options
+def command(
+    *,
+    options: Options,
+    as_json: bool,
+    states: tuple[str, ...],
+    key: str | None,
+    wanted_prefixes: tuple[str, ...],
+    dialects: tuple[str, ...],
+    host: str,
+    job_type: str,
+    order: str,
+    limit: int | None,
+    wait: str,
+) -> int:
+    """List the locks that are held now, the most urgent first."""
+    wanted = Filter(
+        key=conf.glob(key) if key else b"",
+        prefixes=frozenset(wanted_prefixes),
+        states=frozenset(states),
+        dialects=frozenset(dialects),
+        host=host,
+        job_type=job_type,
+    )
+    view = read_once(options, conf.duration(wait))
+    found = select(view.locks, wanted, order)
+    some = found if limit is None else found[:limit]
+    if as_json:
+        print_json(some)
+    else:
+        print_table(view, found, some)
+    faults = view.faults()
+    for fault in faults:
+        click.echo(f"lockscope ls: incomplete, {fault}", err=True)
+    return FAILED if faults else OK
+
+
+def print_json(locks: Sequence[LockState]) -> None:
+    """Print a JSON list with one object a line, plain ASCII whatever the keys hold."""
+    lines = ",\n ".join(json.dumps(lock_object(lock), allow_nan=False) for lock in locks)
+    click.echo(f"[{lines}]")
+
+
+def print_table(view: View, found: Sequence[LockState], some: Sequence[LockState]) -> None:
+    """Print a table; on a terminal also how many there are, and what to do if there are none."""
+    out = console()
+    if some:
+        lines = lock_lines(some, out.width if out.is_terminal else None)
+        if out.is_terminal:
+            out.print(Text("\n").join(lines))
+        else:
+            click.echo("\n".join(line.plain for line in lines))
+    if not view.locks:
+        click.echo("no lock found; name the keys to look at with --locks 'PATTERN'", err=True)
+    elif not found:
+        click.echo(f"none of {summary(view.locks)} is wanted by the filters", err=True)
+    elif out.is_terminal:
+        more = f" ({len(found) - len(some)} not shown)" if len(found) > len(some) else ""
+        out.print(f"\n{summary(found)}{more}", style="dim")

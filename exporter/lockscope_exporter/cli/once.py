@@ -1,0 +1,66 @@
+"""Reading the live locks once, for commands that answer and end."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, NamedTuple
+
+from lockscope_exporter.cli.errors import CommandError
+from lockscope_exporter.connect import verify
+from lockscope_exporter.sampling import open_source
+from lockscope_exporter.text import duration_text, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lockscope_exporter.configuration import Options
+    from lockscope_exporter.state import LockState, NodeStatus
+
+
+_ONCE = 3600.0  # seconds between two scans: the second one never comes
+
+
+class View(NamedTuple):
+    """What one reading found.
+
+    Attributes:
+        locks: every live lock.
+        nodes: how reading went on each node.
+    """
+
+    locks: Sequence[LockState]
+    nodes: Sequence[NodeStatus]
+
+    def faults(self) -> list[str]:
+        """Return a line for each node that could not be read completely."""
+        down = [node for node in self.nodes if not node.up]
+        return [f"{shown(node.node, 80)}: {shown(node.error or 'no answer', 300)}" for node in down]
+
+
+def read_once(options: Options, wait: float) -> View:
+    """Read every live lock with one paced scan, which leaves nothing behind on the server.
+
+    Args:
+        options: what to read and how.
+        wait: seconds that it may take.
+
+    Raises:
+        UrlError, OptionError: an option cannot be used.
+        ConnectError: a server cannot be reached.
+        CommandError: it took too long.
+    """
+    targets = options.targets()
+    sampling = dataclasses.replace(options.sampling(), mode="scan", interval=_ONCE, state_file=None)
+    for target in targets:
+        verify(target.url, timeout=sampling.timeout)
+    source = open_source(targets, sampling)
+    source.start()
+    try:
+        if not source.wait_ready(wait):
+            raise CommandError(
+                f"reading took longer than {duration_text(wait)}; allow more with --wait, "
+                "or visit more keys a second with --scan-budget"
+            )
+        return View(source.locks(), source.nodes())
+    finally:
+        source.stop()

@@ -1,0 +1,191 @@
+"""Locks as lines of text for a terminal or a pipe. Values in, rich text out; the console is the caller's."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, NamedTuple, TextIO
+
+from rich.cells import cell_len, set_cell_size
+from rich.console import Console
+from rich.text import Text
+
+from lockscope_exporter.listing import STATES
+from lockscope_exporter.text import duration_text, shown, shown_key
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lockscope_exporter.state import Holder, LockState
+
+# Told apart by word and brightness too, not by hue alone.
+STYLES = {
+    "orphaned": "bold magenta",
+    "no_ttl": "bold red",
+    "stalled": "yellow",
+    "overdue": "blue",
+    "held": "green",
+}
+
+_LONGEST = 80  # characters of one cell in a pipe; --json has everything
+_KEY_AT_LEAST = 24
+_MEANINGFUL = 1.0  # seconds; a shorter lower bound of an age says nothing
+_GAP = "  "
+
+
+def console(file: TextIO | None = None) -> Console:
+    """Return a console for stdout: colours on a terminal only, and never with ``NO_COLOR``."""
+    file = file or sys.stdout
+    return Console(
+        file=file, force_terminal=file.isatty() and os.environ.get("TERM") != "dumb", soft_wrap=True,
+        no_color=bool(os.environ.get("NO_COLOR")) or None, markup=False, highlight=False, emoji=False,
+    )  # fmt: skip
+
+
+def lock_lines(locks: Sequence[LockState], width: int | None = None) -> Iterator[Text]:
+    """Yield a head and one line a lock; on a terminal, evidence worth reading follows on a line of its own.
+
+    Args:
+        locks: in the order to show.
+        width: columns of the terminal: the key gets what is left, and the least needed columns go if that is
+            too little. ``None`` for a pipe, where nothing is left out and evidence is the last column.
+    """
+    columns = [STATE, KEY, AGE, TTL, HOLDER, JOB, DIALECT]
+    if len({(lock.target, lock.db) for lock in locks}) > 1:
+        columns.append(WHERE)
+    if width is None:
+        columns.append(EVIDENCE)
+    rows = [[column.cell(lock) for column in columns] for lock in locks]
+    widths = _widths(columns, rows, width)
+    yield Text(_line(columns, [column.head for column in columns], widths), "bold")
+    for lock, row in zip(locks, rows, strict=True):
+        line = Text(_line(columns, row, widths))
+        line.stylize(STYLES[lock.state], 0, len(lock.state))
+        yield line
+        if width is not None and lock.state != "held":
+            yield Text(set_cell_size(f"    {evidence_cell(lock)}", width).rstrip(), "dim")
+
+
+def summary(locks: Sequence[LockState]) -> str:
+    """Return one line with the number of locks by state."""
+    counts = Counter(lock.state for lock in locks)
+    parts = ", ".join(f"{counts[state]} {state}" for state in STATES if counts[state])
+    return f"{len(locks)} lock{'' if len(locks) == 1 else 's'}" + (f": {parts}" if parts else "")
+
+
+class Column(NamedTuple):
+    """One column.
+
+    Attributes:
+        head: its name.
+        cell: what it shows of a lock.
+        right: whether its cells stand at its right end, as numbers do.
+        widest: its widest on a terminal, in columns.
+    """
+
+    head: str
+    cell: Callable[[LockState], str]
+    right: bool = False
+    widest: int = _LONGEST
+
+
+def key_cell(lock: LockState) -> str:
+    """Return the key, with the hash field or member that is the lock."""
+    if lock.field is None:
+        return shown_key(lock.key, _LONGEST)
+    return f"{shown_key(lock.key, _LONGEST // 2)} [{shown_key(lock.field, _LONGEST // 2)}]"
+
+
+def age_cell(lock: LockState) -> str:
+    """Return how long the lock has been held, ``>`` before a lower bound, ``?`` for unknown."""
+    if lock.age_seconds is None or (lock.age_at_least and lock.age_seconds < _MEANINGFUL):
+        return "?"
+    return f"{'>' if lock.age_at_least else ''}{duration_text(lock.age_seconds)}"
+
+
+def holder_cell(holders: Sequence[Holder]) -> str:
+    """Return the first holder as host/pid, else as its token's fingerprint, and how many more there are."""
+    if not holders:
+        return "-"
+    first = holders[0]
+    name = shown(first.host, _LONGEST) if first.host else f"#{first.fingerprint}"
+    pid = "" if first.pid is None else f"/{first.pid}"
+    gone = " gone" if first.alive == "gone" else ""
+    more = f" +{len(holders) - 1}" if len(holders) > 1 else ""
+    return f"{name}{pid}{gone}{more}"
+
+
+def job_cell(holder: Holder | None) -> str:
+    """Return what the holder works on: job type and job id."""
+    if holder is None or not (holder.job_type or holder.job_id):
+        return "-"
+    return shown(" ".join(part for part in (holder.job_type, holder.job_id) if part), _LONGEST)
+
+
+def where_cell(lock: LockState) -> str:
+    """Return target and database."""
+    return f"{shown(lock.target, 20)}/{lock.db}"
+
+
+def evidence_cell(lock: LockState) -> str:
+    """Return why the lock is in its state."""
+    return shown("; ".join(lock.evidence), 4 * _LONGEST)
+
+
+def ttl_cell(lock: LockState) -> str:
+    """Return the remaining time to live, or that there is none."""
+    return "none" if lock.ttl_seconds is None else duration_text(lock.ttl_seconds)
+
+
+STATE = Column("STATE", lambda lock: lock.state)
+KEY = Column("KEY", key_cell)
+AGE = Column("AGE", age_cell, right=True)
+TTL = Column("TTL", ttl_cell, right=True)
+HOLDER = Column("HOLDER", lambda lock: holder_cell(lock.holders), widest=26)
+JOB = Column("JOB", lambda lock: job_cell(lock.holder), widest=26)
+DIALECT = Column("DIALECT", lambda lock: lock.dialect, widest=22)
+WHERE = Column("WHERE", where_cell, widest=24)
+EVIDENCE = Column("EVIDENCE", evidence_cell)
+
+
+def _widths(columns: list[Column], rows: list[list[str]], width: int | None) -> list[int]:
+    """Return the width of each column; 0 leaves it out."""
+    widths = [
+        max(map(cell_len, (column.head, *(row[place] for row in rows))))
+        for place, column in enumerate(columns)
+    ]
+    if width is None:
+        return widths
+    widths = [min(natural, column.widest) for natural, column in zip(widths, columns, strict=True)]
+    key = columns.index(KEY)
+    wanted = min(widths[key], _KEY_AT_LEAST)
+    for spare in (DIALECT, JOB, HOLDER):
+        if _total(widths) - widths[key] + wanted > width:
+            widths[columns.index(spare)] = 0
+    widths[key] = max(min(widths[key], width - _total(widths) + widths[key]), wanted)
+    return widths
+
+
+def _total(widths: list[int]) -> int:
+    return sum(widths) + len(_GAP) * (sum(map(bool, widths)) - 1)
+
+
+def _line(columns: list[Column], cells: Sequence[str], widths: list[int]) -> str:
+    parts = []
+    for column, cell, width in zip(columns, cells, widths, strict=True):
+        if not width:
+            continue
+        text = cell if cell_len(cell) <= width else _shortened(cell, width)
+        padding = " " * (width - cell_len(text))
+        parts.append(padding + text if column.right else text + padding)
+    return _GAP.join(parts).rstrip()
+
+
+def _shortened(cell: str, width: int) -> str:
+    """Leave out the middle: the ends tell keys, hosts and jobs apart."""
+    tail = (width - 1) // 3
+    end = cell[len(cell) - tail :] if tail else ""
+    while cell_len(end) > tail:  # wide characters
+        end = end[1:]
+    return set_cell_size(cell, width - 1 - cell_len(end)) + "…" + end
