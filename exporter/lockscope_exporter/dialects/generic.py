@@ -44,9 +44,7 @@ def lockish(key: bytes) -> bool:
 
 def _string(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
     value = reading.value
-    if not isinstance(value, bytes) or len(value) > MAX_VALUE:
-        return None
-    if not _plausible(reading, value, forced):
+    if not isinstance(value, bytes) or not _plausible(reading, value, forced):
         return None
     weak = values.is_weak(value)
     held = () if values.is_constant(value) else (owners.holder(value, owners.described(reading.key, value)),)

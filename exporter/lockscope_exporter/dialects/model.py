@@ -17,7 +17,7 @@ Value = bytes | dict[bytes, bytes] | tuple[tuple[bytes, float], ...] | frozenset
 """String, hash, sorted set as ``(member, score)``, set, or nothing read."""
 
 MAX_VALUE = 1024
-"""Bytes: a longer string is no owner token. lockscope's own have at most 512, those of libraries under 200."""
+"""Bytes: a longer string is no owner token. lockscope's own have at most 512, libraries stay under 200."""
 
 MAX_MEMBERS = 256
 """Fields or members: a larger hash, sorted set or set is no lock with holders."""

@@ -67,9 +67,10 @@ def holder(token: bytes, owner: Owner = NOBODY, count: int = 1) -> Holder:
 
 def described(_key: bytes, token: bytes) -> Owner:
     """Read what a token says by itself: self-describing, UUIDv1, ``host:pid``, ``host=… pid=…``, JSON."""
+    if values.is_self_describing(token):
+        return tokens.parse(token) or NOBODY
     return (
-        tokens.parse(token)
-        or tokens.uuid1_owner(token)
+        (tokens.uuid1_owner(token) if values.is_uuid1(token) else None)
         or medallion_owner(token)
         or host_pid_owner(token)
         or _json_owner(token)
@@ -83,7 +84,7 @@ def host_pid_owner(token: bytes) -> Owner | None:
 
     The host of the first two must have a digit, dash or dot, so that ``order:4711`` is none.
     """
-    if values.is_random(token):
+    if (b":" not in token and b"@" not in token and b"/" not in token) or values.is_random(token):
         return None
     found = values.HOST_PID.fullmatch(token)
     if found is None:
@@ -96,7 +97,7 @@ def host_pid_owner(token: bytes) -> Owner | None:
 
 def medallion_owner(token: bytes) -> Owner | None:
     """Read ``machine_pid_guid``, the lock id of DistributedLock.Redis."""
-    found = _MEDALLION.fullmatch(token)
+    found = _MEDALLION.fullmatch(token) if b"_" in token else None
     return Owner(host=values.text(found["host"]), pid=int(found["pid"])) if found is not None else None
 
 
@@ -110,6 +111,8 @@ def shedlock_owner(token: bytes) -> Owner | None:
 
 def pairs_owner(text: bytes) -> Owner | None:
     """Read ``host=web-1 pid=42``: what users write into free-form metadata."""
+    if b"=" not in text:
+        return None
     found = {name.decode().lower(): values.text(value) for name, value in _PAIR.findall(text)}
     owner = from_fields(found) if found else None
     return owner if owner is not None and (owner.host is not None or owner.pid is not None) else None

@@ -68,8 +68,8 @@ DIALECTS = (
         ),
         ttl="Set from the seconds given; 0 and `WithoutOverlapping` without `expireAfter` set none: a fault, "
         "a job killed by its timeout keeps the lock for good.",
-        release="Compare and delete the exact bytes: a serialiser on the connection quotes them, and Laravel's "
-        "own comparison then never matches.",
+        release="Compare and delete the exact bytes: a serialiser on the connection quotes them, and then "
+        "Laravel's own comparison never matches.",
     ),
     Dialect(
         "symfony-lock",

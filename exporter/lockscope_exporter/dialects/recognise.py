@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from lockscope_exporter.dialects.model import Dialect, Finding, Form, Reading
+    from lockscope_exporter.state import Holder
 
 DIALECTS: dict[str, Dialect] = {
     dialect.name: dialect
@@ -44,19 +45,26 @@ class _Index:
             list
         )
         self._others: list[tuple[bytes, Callable[[bytes], object], int]] = []
+        needles = []
         for glob, meaning in globs:
             entry = (_needle(glob), compile_glob(glob).fullmatch, meaning)
             head = fixed_part(glob)[:_HEAD]
-            (self._by_head[head] if len(head) == _HEAD else self._others).append(entry)
+            if len(head) == _HEAD:
+                self._by_head[head].append(entry)
+            else:
+                self._others.append(entry)
+                needles.append(re.escape(entry[0]))
+        self._any_needle = re.compile(b"|".join(needles) if needles else b"(?!)").search
 
     def find(self, key: bytes) -> set[int]:
         """Return what the globs that match ``key`` stand for."""
-        return {
-            meaning
-            for entries in (self._by_head.get(key[:_HEAD], ()), self._others)
-            for needle, match, meaning in entries
-            if needle in key and match(key) is not None
-        }
+        found: set[int] = set()
+        near = self._by_head.get(key[:_HEAD])
+        if near is not None:
+            found.update(at for needle, match, at in near if needle in key and match(key) is not None)
+        if self._any_needle(key) is not None:
+            found.update(at for needle, match, at in self._others if needle in key and match(key) is not None)
+        return found
 
 
 def _needle(glob: bytes) -> bytes:
@@ -137,6 +145,8 @@ def decode(reading: Reading, forced: str | None = None) -> tuple[Decoded, ...]:
         The locks: mostly one, several where fields of a hash are locks, none if nobody holds it or it is
         no lock.
     """
+    if isinstance(reading.value, bytes) and len(reading.value) > MAX_VALUE:
+        return ()
     for dialect_, form in _candidates(reading.key, forced):
         if form.type == reading.type:
             findings = form.shape(reading, forced is not None)
@@ -207,10 +217,14 @@ def _decoded(dialect_: Dialect, form: Form, finding: Finding) -> Decoded:
         value=finding.value,
         deadline=finding.deadline,
         owner_identity=finding.identity,
-        started_at=min(
-            (one.started_at for one in finding.holders if one.started_at is not None), default=None
-        ),
+        started_at=_started(finding.holders),
         renews=form.renews,
         next_change=finding.next_change,
         note=finding.note,
     )
+
+
+def _started(holders: tuple[Holder, ...]) -> float | None:
+    if len(holders) == 1:
+        return holders[0].started_at
+    return min((one.started_at for one in holders if one.started_at is not None), default=None)

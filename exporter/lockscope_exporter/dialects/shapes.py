@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lockscope_exporter.dialects import owners, values
-from lockscope_exporter.dialects.model import MAX_MEMBERS, MAX_VALUE, Finding
+from lockscope_exporter.dialects.model import MAX_MEMBERS, Finding
 from lockscope_exporter.moments import moment
 
 if TYPE_CHECKING:
@@ -242,5 +242,4 @@ def exactly(*allowed: bytes) -> Callable[[bytes], bool]:
 
 
 def _string(reading: Reading) -> bytes | None:
-    value = reading.value
-    return value if isinstance(value, bytes) and len(value) <= MAX_VALUE else None
+    return reading.value if isinstance(reading.value, bytes) else None

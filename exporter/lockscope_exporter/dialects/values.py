@@ -19,6 +19,8 @@ PID_HOST = re.compile(
     rb"(?P<pid>[1-9]\d{0,6})@(?P<host>[A-Za-z0-9][A-Za-z0-9.-]{1,62})"
 )  # Java's process name
 
+_DIGIT, _UPPER, _LOWER = re.compile(rb"[0-9]"), re.compile(rb"[A-Z]"), re.compile(rb"[a-z]")
+_WORD = re.compile(rb"[\x21-\x7e]{2,200}")
 _HEX = re.compile(rb"[0-9a-f]{12,128}", re.IGNORECASE)
 _RANDOM = re.compile(rb"[A-Za-z0-9+/_-]{11,172}={0,2}")
 _UUID_INSIDE = re.compile(UUID.pattern + rb"|[0-9a-f]{32}", re.IGNORECASE)
@@ -27,6 +29,8 @@ _CONSTANTS = frozenset(
     b"0 1 true false True False TRUE FALSE yes no on off ok OK y n t f null None nil "
     b"lock locked LOCK LOCKED".split()
 )
+_SELF = b"ls1;"
+_ONE = 0x31
 _PICKLE = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
 
 
@@ -47,7 +51,11 @@ def is_serialised(value: bytes) -> bool:
 
 def is_self_describing(value: bytes) -> bool:
     """Tell whether the value is an owner token that names host and process in lockscope's format."""
-    return value.startswith(b"ls1;") and tokens.parse(value) is not None
+    return (
+        value.startswith(_SELF)
+        and len(value) <= tokens.MAX_BYTES
+        and (b";host=" in value or b";worker=" in value)
+    )
 
 
 def is_redis_py(value: bytes) -> bool:
@@ -57,7 +65,12 @@ def is_redis_py(value: bytes) -> bool:
 
 def is_uuid1_hex(value: bytes) -> bool:
     """Tell whether the value is a UUIDv1 of a believable time, 32 hex digits: redis-py's default token."""
-    return len(value) == 32 and HEX32.fullmatch(value) is not None and tokens.uuid1_owner(value) is not None  # noqa: PLR2004
+    return (
+        len(value) == 32  # noqa: PLR2004
+        and value[12] == _ONE
+        and HEX32.fullmatch(value) is not None
+        and tokens.uuid1_owner(value) is not None
+    )
 
 
 def is_uuid1_dashed(value: bytes) -> bool:
@@ -65,14 +78,23 @@ def is_uuid1_dashed(value: bytes) -> bool:
     return is_uuid(value, 1) and tokens.uuid1_owner(value) is not None
 
 
+def is_uuid1(value: bytes) -> bool:
+    """Tell by its length and version digit whether the value may be a UUIDv1, with or without dashes."""
+    return (len(value) == 32 and value[12] == _ONE) or (len(value) == 36 and value[14] == _ONE)  # noqa: PLR2004
+
+
 def is_uuid(value: bytes, version: int | None = None) -> bool:
     """Tell whether the value is a UUID with dashes, of this version if one is given."""
-    return UUID.fullmatch(value) is not None and (version is None or value[14] == ord("0") + version)
+    return (
+        len(value) == 36  # noqa: PLR2004
+        and (version is None or value[14] == 0x30 + version)
+        and UUID.fullmatch(value) is not None
+    )
 
 
 def is_random_hex(value: bytes) -> bool:
     """Tell whether the value is 32 lower-case hex digits that are no UUID of version 1 to 8."""
-    if HEX32.fullmatch(value) is None:
+    if len(value) != 32 or HEX32.fullmatch(value) is None:  # noqa: PLR2004
         return False
     return not (b"1"[0] <= value[12] <= b"8"[0] and value[16] in b"89ab")
 
@@ -85,16 +107,17 @@ def is_random(value: bytes) -> bool:
     if UUID.fullmatch(value) is not None:
         return True
     if _HEX.fullmatch(value) is not None:
-        return any(char in b"0123456789" for char in value) and not value.isdigit()
+        return _DIGIT.search(value) is not None and not value.isdigit()
     return _RANDOM.fullmatch(value) is not None and mixed(value)
 
 
 def mixed(value: bytes) -> bool:
     """Tell whether the value has digits, capitals and small letters."""
-    digit = any(48 <= char <= 57 for char in value)  # noqa: PLR2004
-    upper = any(65 <= char <= 90 for char in value)  # noqa: PLR2004
-    lower = any(97 <= char <= 122 for char in value)  # noqa: PLR2004
-    return digit and upper and lower
+    return (
+        _DIGIT.search(value) is not None
+        and _UPPER.search(value) is not None
+        and _LOWER.search(value) is not None
+    )
 
 
 def has_random_part(value: bytes) -> bool:
@@ -104,7 +127,7 @@ def has_random_part(value: bytes) -> bool:
 
 def is_word(value: bytes) -> bool:
     """Tell whether the value is one printable ASCII word of at most 200 bytes."""
-    return 1 < len(value) <= 200 and all(33 <= char <= 126 for char in value)  # noqa: PLR2004
+    return _WORD.fullmatch(value) is not None
 
 
 def is_token(value: bytes) -> bool:
@@ -128,7 +151,7 @@ def is_weak(value: bytes) -> bool:
         return False
     if len(value) >= 16 and value.isalpha() and not (value.islower() or value.isupper()):  # noqa: PLR2004
         return False
-    return is_word(value) and sum(48 <= char <= 57 for char in value) < 4  # noqa: PLR2004
+    return is_word(value) and len(_DIGIT.findall(value)) < 4  # noqa: PLR2004
 
 
 def json_object(value: bytes) -> dict[str, Any] | None:
