@@ -18,6 +18,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS: dict[str, Entry] = {
+    "demo": Entry("demo", "Show it all: real workers with faults, exporter, explorer, Prometheus."),
     "export": Entry("export", "Sample Redis and serve the metrics to Prometheus."),
     "explore": Entry("explore", "Open the lock explorer in a browser."),
     "ls": Entry("ls", "List the locks that are held now."),
