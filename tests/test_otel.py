@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -19,7 +20,6 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 from opentelemetry.trace import SpanKind, StatusCode
 from prometheus_client import CollectorRegistry
 from redis.exceptions import LockNotOwnedError
@@ -241,17 +241,75 @@ def test_hostile_key_is_bounded_text(finished: InMemorySpanExporter, client: red
     assert len(span.name) < 200
 
 
-def test_spans_that_are_not_sampled_cost_no_memory(client: redis.Redis) -> None:
-    """With sampling off nothing is remembered of held locks."""
-    provider = TracerProvider(sampler=ALWAYS_OFF)
-    lockscope.instrument(tracer_provider=provider, registry=CollectorRegistry())
-    try:
-        client.lock("lock:a", timeout=9).acquire()
-        (spans,) = [sink for sink in runtime.recorder.emit.sinks if sink.name == "otel-spans"]
-        assert not spans._held
-    finally:
+def test_a_storm_of_acquires_loses_no_span(
+    provider: TracerProvider, finished: InMemorySpanExporter, client: redis.Redis
+) -> None:
+    """Acquires faster than spans are made at once are made up for by a flush, with parent, link and times."""
+    with provider.get_tracer("app").start_as_current_span("job"), lockscope.job("storm"):
+        for number in range(400):
+            client.lock(f"lock:storm:{number}", timeout=9).acquire()
+        provider.force_flush()
+    job = only(finished, "job")
+    acquires = [span for span in finished.get_finished_spans() if span.name == "acquire lock:storm:*"]
+    assert {span.attributes["redis.lock.key"] for span in acquires} == {
+        f"lock:storm:{number}" for number in range(400)
+    }
+    assert {span.parent.span_id for span in acquires} == {job.get_span_context().span_id}
+    assert all(job.start_time <= span.start_time <= span.end_time <= job.end_time for span in acquires)
+    assert len({span.get_span_context().span_id for span in acquires}) == 400
+
+
+@pytest.mark.usefixtures("provider")
+def test_a_storm_is_made_up_for_without_any_flush(
+    finished: InMemorySpanExporter, client: redis.Redis
+) -> None:
+    """The background thread makes the spans that are due by itself, and sleeps again after that."""
+    for _ in range(3):
+        finished.clear()
+        for number in range(100):
+            client.lock(f"lock:storm:{number}", timeout=9).acquire()
+        wait_until(lambda: len(finished.get_finished_spans()) == 100)
+        client.flushall()
+
+
+@pytest.mark.usefixtures("provider")
+def test_a_forked_child_makes_its_own_spans_only(finished: InMemorySpanExporter, client: redis.Redis) -> None:
+    """A child that is forked while spans are due makes none of its parent's, and its own arrive."""
+    for number in range(100):
+        client.lock(f"lock:fork:{number}", timeout=9).acquire()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        finished.clear()
+        own = redis.Redis(connection_pool=client.connection_pool)
+        for number in range(100):
+            own.lock(f"lock:child:{number}", timeout=9).acquire()
         lockscope.uninstrument()
-        provider.shutdown()
+        names = {span.name for span in finished.get_finished_spans()}
+        os.write(writing, f"{sorted(names)} {len(finished.get_finished_spans())}".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert os.read(reading, 1000) == b"['acquire lock:child:*'] 100"
+    wait_until(lambda: len(finished.get_finished_spans()) == 100)
+
+
+def test_spans_that_are_due_arrive_at_exit(server: RedisServer, receiver: Receiver) -> None:
+    """A program that ends right after a storm of locks sends every span."""
+    program = """
+import sys, redis, lockscope
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+provider = TracerProvider()
+provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+lockscope.instrument(tracer_provider=provider)
+client = redis.Redis(unix_socket_path=sys.argv[1])
+for number in range(300):
+    client.lock(f"lock:exit:{number}", timeout=9).acquire()
+"""
+    done = run(program, server, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(receiver.spans()) == 300
 
 
 def drive(client: redis.Redis) -> None:

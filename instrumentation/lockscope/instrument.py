@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Literal
 
 from lockscope import runtime
-from lockscope.emit import Background, Emitter
+from lockscope.emit import Background, Emitter, sink_name
 from lockscope.prefixes import Prefixes
 from lockscope.record import Recorder
 from lockscope.seams import redis_py
@@ -123,8 +123,9 @@ def uninstrument() -> None:
         redis_py.remove()
         recorder.forget()
         for sink in recorder.emit.sinks:
-            if isinstance(sink, Background):
-                sink.close()
+            close = getattr(sink, "close", None)
+            if close is not None:
+                close()
 
 
 def _recorder(
@@ -167,8 +168,9 @@ def _errors(emit: Emitter) -> dict[str, int]:
     """Return by sink how many events it failed to take or was too slow for."""
     errors = dict(emit.errors)
     for sink in emit.sinks:
-        if isinstance(sink, Background):
-            errors[sink.name] = errors.get(sink.name, 0) + sink.errors + sink.dropped
+        if hasattr(sink, "dropped"):
+            name = sink_name(sink)
+            errors[name] = errors.get(name, 0) + getattr(sink, "errors", 0) + sink.dropped
     return errors
 
 

@@ -40,8 +40,9 @@ def otel_sinks(
 
     def make() -> tuple[Sink, ...]:
         from lockscope.sinks.otel_metrics import MetricsSink  # noqa: PLC0415 - imports OpenTelemetry
-        from lockscope.sinks.otel_spans import SpanSink  # noqa: PLC0415
+        from lockscope.sinks.otel_spans import SpanSink, around  # noqa: PLC0415
 
+        recorder.around = around
         metrics = MetricsSink(
             meter_provider,
             tally=recorder.emit.tally,

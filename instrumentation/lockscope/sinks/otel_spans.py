@@ -7,30 +7,29 @@ the span that works under the lock. Only the API is used: provider, sampling and
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
-from collections import OrderedDict
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
 
-from opentelemetry import trace
+from opentelemetry import context, trace
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 
 from lockscope import events, jobs
 from lockscope._version import __version__
-from lockscope.jobs import NO_JOB, NO_JOB_TYPE, Job
-from lockscope.sinks.logs import printable
-from lockscope.tokens import fingerprint
+from lockscope.backlog import Backlog
+from lockscope.jobs import NO_JOB, Job
+from lockscope.sinks.otel_attributes import ACQUIRES, attributes_of
 
 if TYPE_CHECKING:
+    from collections import deque
+    from collections.abc import Callable
+
     from opentelemetry.trace import Span, SpanContext, TracerProvider
-    from opentelemetry.util.types import AttributeValue
 
     from lockscope.events import LockEvent
-    from lockscope.tokens import Owner
 
-_ACQUIRES: Final = frozenset(
-    {events.ACQUIRED, events.CONTENDED, events.ACQUIRE_TIMEOUT, events.ACQUIRE_ERROR}
-)
 _NOTES: Final = frozenset(
     {
         events.RENEWED,
@@ -46,15 +45,29 @@ _NOTES: Final = frozenset(
 _NEVER_SILENT: Final = frozenset(
     {events.RENEW_LOST, events.RENEW_ERROR, events.RELEASE_LOST, events.RELEASE_ERROR}
 )
-_MAX_HELD = 10_000  # leases whose spans are remembered; beyond it the oldest is forgotten
+_AT_ONCE = 100.0  # acquire spans a second that are made at once; beyond that a background thread makes them
+_BURST = 50.0
 _NS = 1_000_000_000
+_MARK = "_lockscope_waiting"
 
 
-class _Held(NamedTuple):
-    """What is remembered of a lock while it is held: the span around the acquire, and the acquire's own."""
+class Around:
+    """The surroundings of a call to acquire, which every event of the lease carries.
 
-    around: Span
-    acquire: SpanContext
+    Attributes:
+        context: OpenTelemetry's context of the call.
+        span: its current span.
+        job: the span that stands for the job.
+        acquire: the acquire's own span, once it was made.
+    """
+
+    __slots__ = ("acquire", "context", "job", "span")
+
+    def __init__(self) -> None:
+        self.context = context.get_current()
+        self.span = trace.get_current_span(self.context)
+        self.job = _span_of(jobs.current_job(), self.span)
+        self.acquire: SpanContext | None = None
 
 
 # The job in force and the span that stands for it. The job object tells whether the pair is still current.
@@ -69,8 +82,19 @@ def note_job(job: Job) -> None:
             _job_span.set((job, span))
 
 
+def around() -> Around | None:
+    """Return the surroundings of the caller; nothing if they cannot be had."""
+    try:
+        return Around()
+    except Exception:  # noqa: BLE001 - whatever the application's tracing raises stays away from the lock
+        return None
+
+
 class SpanSink:
     """Makes spans of lock events; call it with each event, in the context of the call that it tells of.
+
+    Making a span takes the SDK tens of microseconds. That is nothing to a job and much to a loop over locks,
+    so beyond a hundred a second they are made by a background thread, with the times of the call as ever.
 
     Args:
         tracer_provider: where spans go; the default is the global provider, also one that is set later.
@@ -79,135 +103,104 @@ class SpanSink:
     name = "otel-spans"
 
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
+        self._provider = tracer_provider
         self._tracer = trace.get_tracer("lockscope", __version__, tracer_provider)
-        self._held: OrderedDict[tuple[bytes, bytes | None], _Held] = OrderedDict()
+        self._later: Backlog[tuple[LockEvent, Around]] = Backlog("otel-spans", self._make_up)
+        self._tokens = _BURST
+        self._counted_at = time.monotonic()
         jobs.entered = note_job
 
+    @property
+    def dropped(self) -> int:
+        """Acquires that came faster than spans could be made of them."""
+        return self._later.dropped
+
     def wants(self, name: str) -> bool:
-        """Tell whether events of this name can matter now."""
-        return name != events.RELEASED or bool(self._held)
+        """Tell whether events of this name become spans or span events."""
+        return name != events.RELEASED
 
     def __call__(self, event: LockEvent) -> None:
         """Make a span or a span event of ``event``."""
-        if event.event in _ACQUIRES:
-            self._acquire(event)
+        if event.event in ACQUIRES:
+            surroundings = event.around if isinstance(event.around, Around) else Around()
+            if self._at_once():
+                self._acquire(event, surroundings)
+            else:
+                self._later.put((event, surroundings))
         elif event.event in _NOTES:
             self._note(event)
-        if event.ends_lease:
-            self._held.pop((event.key, event.token), None)
 
-    def reset(self) -> None:
-        """Remember no held lock any more."""
-        self._held = OrderedDict()
+    def close(self) -> None:
+        """Make the spans that are still due."""
+        self._later.close()
 
-    def _acquire(self, event: LockEvent) -> None:
-        current = trace.get_current_span()
-        job_span = _span_of(event.job, current)
+    def _at_once(self) -> bool:
+        """Tell whether a span may be made here and now: a token bucket, not exact between threads."""
+        now = time.monotonic()
+        tokens = min(self._tokens + (now - self._counted_at) * _AT_ONCE, _BURST)
+        self._counted_at = now
+        self._tokens = tokens - 1.0 if tokens >= 1.0 else tokens
+        return tokens >= 1.0
+
+    def _make_up(self, due: deque[tuple[LockEvent, Around]]) -> None:
+        flush_first(self._provider, self._later)
+        while due:
+            try:
+                event, surroundings = due.popleft()
+            except IndexError:
+                return
+            self._acquire(event, surroundings)
+            time.sleep(
+                0
+            )  # lets go of the interpreter after each span, or callers would wait for it 5 ms a time
+
+    def _acquire(self, event: LockEvent, surroundings: Around) -> None:
+        job = surroundings.job
         started = int(event.at * _NS)
         span = self._tracer.start_span(
             f"acquire {event.prefix}",
+            context=surroundings.context,
             kind=SpanKind.INTERNAL,
             attributes=attributes_of(event),
-            links=None if job_span is None or job_span is current else (Link(job_span.get_span_context()),),
+            links=None if job is None or job is surroundings.span else (Link(job.get_span_context()),),
             start_time=started,
         )
         if not span.is_recording():
             return
-        context = span.get_span_context()
-        if job_span is not None:
-            job_span.add_link(context)
+        surroundings.acquire = span.get_span_context()
+        if job is not None and job.is_recording():
+            job.add_link(surroundings.acquire)
         if event.error:
             _add_exception(span, event)
-        if event.outcome == "acquired":
-            self._remember((event.key, event.token), _Held(current, context))
         span.end(started + int((event.wait_seconds or 0.0) * _NS))
 
-    def _remember(self, lease: tuple[bytes, bytes | None], held: _Held) -> None:
-        self._held[lease] = held
-        if len(self._held) > _MAX_HELD:
-            self._held.popitem(last=False)
-
     def _note(self, event: LockEvent) -> None:
-        held = self._held.get((event.key, event.token))
+        surroundings = event.around if isinstance(event.around, Around) else None
         span = trace.get_current_span()
-        if not span.is_recording() and held is not None:
-            span = held.around
+        if not span.is_recording() and surroundings is not None:
+            span = surroundings.span
         if span.is_recording():
             span.add_event(event.event, attributes_of(event))
         elif event.event in _NEVER_SILENT:
-            self._stand_alone(event, held)
+            self._stand_alone(event, surroundings)
 
-    def _stand_alone(self, event: LockEvent, held: _Held | None) -> None:
+    def _stand_alone(self, event: LockEvent, surroundings: Around | None) -> None:
         """Report a loss that no span could take as a span of its own, linked to the acquire."""
         verb = "release" if event.event.startswith("lock.release") else "renew"
+        if surroundings is not None and surroundings.acquire is None:
+            self._later.drain()
+        acquire = None if surroundings is None else surroundings.acquire
         now = time.time_ns()
         span = self._tracer.start_span(
             f"{verb} {event.prefix}",
             kind=SpanKind.INTERNAL,
             attributes=attributes_of(event),
-            links=None if held is None else (Link(held.acquire),),
+            links=None if acquire is None else (Link(acquire),),
             start_time=now,
         )
         if event.error and span.is_recording():
             _add_exception(span, event)
         span.end(now)
-
-
-def attributes_of(event: LockEvent) -> dict[str, AttributeValue]:
-    """Return the span attributes of an event: seconds, tokens as fingerprints, nothing that is unknown."""
-    attributes: dict[str, AttributeValue] = {
-        "db.system.name": "redis",
-        "redis.lock.prefix": event.prefix,
-        "redis.lock.key": _text(event.key),
-    }
-    if event.outcome:
-        attributes["redis.lock.outcome"] = event.outcome
-    if event.wait_seconds is not None:
-        attributes["redis.lock.wait"] = event.wait_seconds
-    if event.attempts:
-        attributes["redis.lock.attempts"] = event.attempts
-    if event.token is not None:
-        attributes["redis.lock.owner"] = fingerprint(event.token)
-    if event.ttl is not None:
-        attributes["redis.lock.ttl"] = event.ttl
-    if event.job is not NO_JOB:
-        _add_job(attributes, event.job)
-    if event.event not in _ACQUIRES:
-        _add_lease(attributes, event)
-    if event.blocked_by is not None:
-        _add_blocked_by(attributes, event.blocked_by)
-    if event.error:
-        attributes["error.type"] = event.error.partition(":")[0]
-    return attributes
-
-
-def _add_job(attributes: dict[str, AttributeValue], job: Job) -> None:
-    if job.job_type != NO_JOB_TYPE:
-        attributes["redis.lock.job_type"] = job.job_type
-    if job.job_id is not None:
-        attributes["redis.lock.job_id"] = job.job_id
-    if job.resource_id is not None:
-        attributes["redis.lock.resource_id"] = job.resource_id
-
-
-def _add_lease(attributes: dict[str, AttributeValue], event: LockEvent) -> None:
-    if event.ttl_remaining is not None:
-        attributes["redis.lock.ttl_remaining"] = event.ttl_remaining
-    if event.hold_seconds is not None:
-        attributes["redis.lock.hold"] = event.hold_seconds
-    if event.unprotected_seconds:
-        attributes["redis.lock.unprotected"] = event.unprotected_seconds
-    if event.reason:
-        attributes["redis.lock.reason"] = event.reason
-
-
-def _add_blocked_by(attributes: dict[str, AttributeValue], owner: Owner) -> None:
-    for name in ("host", "pid", "worker", "job_type", "job_id"):
-        value = getattr(owner, name)
-        if value is not None:
-            attributes[f"redis.lock.blocked_by.{name}"] = value
-    if owner.started_at is not None:
-        attributes["redis.lock.blocked_by.held_for"] = round(max(time.time() - owner.started_at, 0.0), 3)
 
 
 def _add_exception(span: Span, event: LockEvent) -> None:
@@ -229,10 +222,28 @@ def _span_of(job: Job, current: Span) -> Span | None:
     return current
 
 
-def _text(key: bytes) -> str:
-    """Return a key as bounded text; the common plain key takes the short way."""
-    if len(key) <= 128 and key.isascii():  # noqa: PLR2004 - well under any bound
-        text = key.decode("ascii")
-        if text.isprintable():
-            return text
-    return printable(key)
+def flush_first(provider: TracerProvider | None, backlog: Backlog[Any]) -> None:
+    """See to it that the provider's ``force_flush`` and ``shutdown`` also send what waits in ``backlog``.
+
+    The API has no such hook, so these methods of the SDK's provider are wrapped, on the one object and once.
+    """
+    target: Any = trace.get_tracer_provider() if provider is None else provider
+    waiting: WeakSet[Backlog[Any]] | None = getattr(target, _MARK, None)
+    if waiting is None:
+        waiting = WeakSet()
+        setattr(target, _MARK, waiting)
+        for name in ("force_flush", "shutdown"):
+            original = getattr(target, name, None)
+            if original is not None:
+                setattr(target, name, _after(waiting, original))
+    waiting.add(backlog)
+
+
+def _after(waiting: WeakSet[Backlog[Any]], original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def flush(*args: Any, **kwargs: Any) -> Any:
+        for backlog in list(waiting):
+            backlog.drain()
+        return original(*args, **kwargs)
+
+    return flush
