@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from lockscope_dashboard.frames.locks import SEVERITY, locks_frame
@@ -74,6 +75,7 @@ class Board:
     _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
     _snapshot: Snapshot | None = field(init=False, default=None)
     _ticks: deque[Tick] = field(init=False, default_factory=lambda: deque(maxlen=TREND_KEPT))
+    _leases: dict[str, float] = field(init=False, default_factory=dict)
     _stopped: threading.Event = field(init=False, default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -98,11 +100,17 @@ class Board:
                 locks = self.source.locks()
                 found = Snapshot(now, locks, locks_frame(locks), self.source.nodes(), self.source.families())
                 self._snapshot = found
+                self._leases.update(usual_leases(locks))
             return found
 
     def ticks(self) -> list[Tick]:
         """Return the counts kept so far, oldest first, at most an hour."""
         return list(self._ticks)
+
+    def leases(self) -> dict[str, float]:
+        """Return the usual TTL of each prefix, as last seen when its locks were taken or renewed, seconds."""
+        with self._lock:
+            return dict(self._leases)
 
     def _count(self) -> None:
         self.source.wait_ready(10.0)
@@ -110,6 +118,15 @@ class Board:
             self._ticks.append(tick(self.source.families(), self.clock()))
             if self._stopped.wait(TREND_EVERY):
                 return
+
+
+def usual_leases(locks: Sequence[LockState]) -> dict[str, float]:
+    """Return the median TTL of each prefix's live locks, as last seen taken or renewed, seconds."""
+    seen: dict[str, list[float]] = {}
+    for lock in locks:
+        if lock.lease_seconds is not None:
+            seen.setdefault(lock.prefix, []).append(lock.lease_seconds)
+    return {prefix: median(leases) for prefix, leases in seen.items()}
 
 
 def tick(families: Sequence[Family], at: float) -> Tick:

@@ -11,6 +11,8 @@ WINDOWS: Final = {"15 min": "15m", "1 hour": "1h", "6 hours": "6h", "24 hours": 
 SECONDS: Final = {"15m": 900.0, "1h": 3600.0, "6h": 21600.0, "24h": 86400.0, "7d": 604800.0}
 POINTS: Final = 60
 
+progress: Final = f"sum by (prefix, state) ({catalog.PROGRESS_KEYS.name})"
+silence: Final = f"max by (prefix) ({catalog.PROGRESS_STALE.name})"
 waiters: Final = f"sum by (prefix) ({catalog.WAITERS.name})"
 
 
@@ -19,9 +21,10 @@ def step(window: str) -> float:
     return max(15.0, round(SECONDS[window] / POINTS / 15.0) * 15.0)
 
 
-def counted(metric: catalog.Metric, window: str, *by: str, prefix: str = "") -> str:
+def counted(metric: catalog.Metric, window: str, *by: str, prefix: str = "", outcome: str = "") -> str:
     """Count what a counter gained in a window, by labels."""
-    return f"sum by ({', '.join(by)}) (increase({selector(metric.name, prefix=prefix)}[{window}]))"
+    series = selector(metric.name, prefix=prefix, outcome=outcome)
+    return f"sum by ({', '.join(by)}) (increase({series}[{window}]))"
 
 
 def quantile(

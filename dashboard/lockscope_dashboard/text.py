@@ -125,6 +125,6 @@ def absolute(at: float | None) -> str:
         return ""
 
 
-def count(number: float, noun: str) -> str:
-    """Write a number with its noun, in the plural where it is not one."""
-    return f"{number:,.0f} {noun}" + ("" if number == 1 else "s")
+def count(number: float, noun: str, plural: str = "") -> str:
+    """Write a number with its noun, in the plural (with an s unless given) where it is not one."""
+    return f"{number:,.0f} {noun if number == 1 else plural or noun + 's'}"

@@ -33,6 +33,8 @@ MENU: Final = (
     Entry("lock", "One lock", ":material/key:"),
     Entry("holders", "Holders", ":material/groups:"),
     Entry("contention", "Contention", ":material/traffic:"),
+    Entry("ttl", "TTL advice", ":material/timer:"),
+    Entry("duplicates", "Duplicates", ":material/content_copy:"),
     Entry("health", "Audit and health", ":material/health_and_safety:"),
 )
 

@@ -85,11 +85,41 @@ def waits(frame: pd.DataFrame, step: float) -> alt.Chart:
     return chart
 
 
+def holds(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
+    """Draw hold times by prefix as boxes (p25 to p75, whiskers p05 to p95, dot p99), and the TTL as a line.
+
+    Args:
+        frame: columns ``prefix``, ``p05`` … ``p99``, ``ttl``, in seconds.
+    """
+    shown = frame.assign(prefix=frame["prefix"].map(lambda prefix: text.cut(text.safe(prefix), 60)))
+    shown = shown.drop(columns=["verdict"])
+    colours = palette()
+    axis = alt.Axis(title="seconds held", format="~g", tickCount=8)
+    scale = alt.Scale(type="log", nice=False)
+    row = alt.Y("prefix:N", title=None, sort=None)
+    tips = [
+        alt.Tooltip("prefix:N"),
+        *(
+            alt.Tooltip(f"{name}:Q", format=".3~s")
+            for name in ("p05", "p25", "p50", "p75", "p95", "p99", "ttl")
+        ),
+    ]
+    base = alt.Chart(shown).encode(y=row, tooltip=tips)
+    whisker = base.mark_rule(color=colours["acquired"]).encode(
+        x=alt.X("p05:Q", scale=scale, axis=axis), x2="p95:Q"
+    )
+    box = base.mark_bar(size=13, cornerRadius=3, color=colours["acquired"]).encode(x="p25:Q", x2="p75:Q")
+    middle = base.mark_tick(size=17, thickness=3, color=colours["contended"]).encode(x="p50:Q")
+    last = base.mark_point(filled=True, size=45, color=colours["acquired"]).encode(x="p99:Q")
+    lease = base.mark_tick(size=24, thickness=3, color=colours["timeout"]).encode(x="ttl:Q")
+    return alt.layer(whisker, box, middle, last, lease).properties(height=40 + 34 * len(shown))
+
+
 def bound(low: float, high: float) -> str:
     """Name a histogram's bucket."""
     return f"over {text.duration(low)}" if math.isinf(high) else f"up to {text.duration(high)}"
 
 
-def draw(chart: alt.Chart | alt.LayerChart, key: str) -> None:
+def draw(chart: alt.Chart | alt.LayerChart | alt.FacetChart, key: str) -> None:
     """Draw a chart over the whole width."""
     st.altair_chart(chart, width="stretch", key=key)

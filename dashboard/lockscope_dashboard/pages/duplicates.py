@@ -1,0 +1,146 @@
+"""Duplicates and progress: deliveries that were blocked, jobs that starve, progress that went silent."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import streamlit as st
+
+from lockscope import catalog
+from lockscope_dashboard import history, pages, queries, text
+from lockscope_dashboard.frames import duplicates as frames
+from lockscope_dashboard.frames.series import instant_frame
+from lockscope_dashboard.views import grid, health, origin, refresh, window
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pandas as pd
+
+
+def page() -> None:
+    """Draw the page."""
+    interval = refresh.header("Duplicates and progress", default="15 s")
+    if not history.Asking().available:
+        origin.teach("duplicates, starving jobs and job progress")
+        return
+    st.fragment(run_every=interval)(live)(window.choose())
+
+
+def live(chosen: window.Window) -> None:
+    """Draw everything, at every refresh."""
+    asking = history.Asking()
+    at = chosen.at(time.time())
+    length = chosen.length
+
+    def counted(metric: catalog.Metric, *labels: str) -> pd.DataFrame:
+        return instant_frame(asking.instant(queries.counted(metric, length, *labels), at), *labels)
+
+    checks = frames.idempotency_frame(counted(catalog.IDEMPOTENCY, "prefix", "job_type", "outcome"))
+    starving = frames.starving_frame(
+        counted(catalog.ACQUIRE, "prefix", "job_type", "outcome"),
+        counted(catalog.RETRY, "prefix", "job_type"),
+    )
+    keys = instant_frame(asking.instant(queries.progress, at), "prefix", "state")
+    silence = instant_frame(asking.instant(queries.silence, at), "prefix")
+    if asking.trouble:
+        origin.draw(asking)
+        return
+    draw_checks(checks, chosen)
+    draw_starving(starving, chosen)
+    draw_progress(frames.progress_frame(keys, silence))
+    origin.draw(asking)
+
+
+def draw_checks(frame: pd.DataFrame, chosen: window.Window) -> None:
+    """Draw what idempotency did."""
+    st.subheader("Duplicate deliveries", anchor=False)
+    numbers = [
+        ("blocked", "Blocked", "Duplicates, and deliveries found in progress."),
+        ("first", "First", "Deliveries that went ahead."),
+        ("duplicate", "Already done", ""),
+        ("in_progress", "In progress", ""),
+        ("error", "Errors", "Checks that failed: nothing is known of these deliveries."),
+    ]
+    draw_table(
+        frame,
+        numbers,
+        key="checks",
+        empty=f"No idempotency check in the last {chosen.label}. "
+        "Guard a job with lockscope.idempotent(key, ttl=…).",
+    )
+
+
+def draw_starving(frame: pd.DataFrame, chosen: window.Window) -> None:
+    """Draw which jobs hardly get their lock."""
+    st.subheader("Jobs that wait for their turn", anchor=False)
+    worst = frame[frame["starving"]]
+    if len(worst):
+        names = ", ".join(
+            f"`{name}`" for name in sorted({health.literal(job) for job in worst["job_type"]})[:5]
+        )
+        st.warning(f"Never got their lock in the last {chosen.label}: {names}.", icon=":material/block:")
+    numbers = [
+        ("acquired", "Acquired", ""),
+        ("refused", "Refused", "Refused at once, or given up after waiting."),
+        ("retries", "Put back", "Retried or requeued because of a lock."),
+    ]
+    draw_table(frame, numbers, key="starving", empty=f"Every job got its lock in the last {chosen.label}.")
+
+
+def draw_table(frame: pd.DataFrame, numbers: list[tuple[str, str, str]], *, key: str, empty: str) -> None:
+    """Draw a table of counts by job type and prefix."""
+    columns = [
+        grid.column("job", "Job type"),
+        grid.column("prefix", "Prefix", long=True),
+        *(grid.column(name, label, right=True, hint=hint) for name, label, hint in numbers),
+    ]
+    rows: Iterable[Any] = frame.itertuples()
+    drawn = [
+        {
+            "name": f"{row.job_type}\n{row.prefix}",
+            "cells": {
+                "job": text.safe(row.job_type),
+                "prefix": grid.cell(text.safe(row.prefix), mono=True),
+                **{name: grid.amount(getattr(row, name)) for name, _, _ in numbers},
+            },
+        }
+        for row in rows
+    ]
+    grid.draw(columns, drawn, key=key, caption=key, empty=empty)
+
+
+def draw_progress(frame: pd.DataFrame) -> None:
+    """Draw the job-progress keys."""
+    st.subheader("Job progress", anchor=False)
+    columns = [
+        grid.column("prefix", "Prefix", long=True),
+        *(grid.column(state, state.capitalize(), right=True) for state in catalog.PROGRESS_STATES),
+        grid.column(
+            "silence", "Longest silence", right=True, hint="Of a running job, since its last sign of life."
+        ),
+    ]
+    rows: Iterable[Any] = frame.itertuples()
+    drawn = [
+        {
+            "name": row.prefix,
+            "cells": {
+                "prefix": grid.cell(text.safe(row.prefix), mono=True),
+                **{state: grid.amount(getattr(row, state)) for state in catalog.PROGRESS_STATES},
+                "silence": grid.cell(text.duration(row.silence), sort=grid.known(row.silence)),
+            },
+        }
+        for row in rows
+    ]
+    grid.draw(
+        columns,
+        drawn,
+        key="progress",
+        caption="Job progress",
+        empty="No job-progress key is watched. Name them to the exporter: "
+        "lockscope export --progress 'PATTERN'.",
+    )
+
+
+pages.show(page)
