@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Cadence", "Expected", "Facts", "classify", "holder_name"]
 
+NO_RENEWALS = Cadence()
 _NAME = 80  # characters of a host, job type or job id in a sentence
 
 
@@ -56,7 +57,7 @@ class Facts:
     holders: tuple[Holder, ...] = ()
     held_since: float | None = None
     since_at_least: bool = False
-    cadence: Cadence = Cadence()
+    cadence: Cadence = NO_RENEWALS
     expected: Expected | None = None
     note: str = ""
 
@@ -86,9 +87,9 @@ def state_of(facts: Facts) -> State:
     missed = facts.cadence.missed_two_at()
     if missed is not None and facts.now > missed:
         return "stalled"
-    if facts.expected is not None and facts.held_since is not None:
-        if facts.now - facts.held_since > facts.expected.seconds:
-            return "overdue"
+    expected, since = facts.expected, facts.held_since
+    if expected is not None and since is not None and facts.now - since > expected.seconds:
+        return "overdue"
     return "held"
 
 
@@ -126,20 +127,17 @@ def _orphaned(facts: Facts) -> tuple[str, ...]:
     if len(facts.holders) == 1:
         first = f"holder {holder_name(last)}{left}; {_frees(facts)}"
     else:
-        first = f"all {len(facts.holders)} holders are gone, the last, {holder_name(last)},{left}; {_frees(facts)}"
+        first = f"all {len(facts.holders)} holders are gone, the last, {holder_name(last)},{left}"
+        first = f"{first}; {_frees(facts)}"
     proof = "its connection that shows presence is closed" if last.worker else ""
     return _sentences(first, proof, _for_how_long(facts), facts.note)
 
 
 def _no_ttl(facts: Facts) -> tuple[str, ...]:
-    gone = (
-        f"it was renewed {_times(facts.cadence.renewals)}, then lost its expiry"
-        if facts.cadence.renewals
-        else ""
-    )
+    renewals = facts.cadence.renewals
     return _sentences(
         f"it never expires, and locks of {facts.dialect} ought to: if its holder dies it stays for ever",
-        gone,
+        f"it was renewed {_times(renewals)}, then lost its expiry" if renewals else "",
         _for_how_long(facts),
         _partly_gone(facts),
         _lives(facts),

@@ -13,6 +13,7 @@ _LARGEST: Final = 90 * 86400.0  # seconds
 _LOG: Final = math.log(_GROWTH)
 _LAST: Final = math.ceil(math.log(_LARGEST / _SMALLEST) / _LOG)  # highest bucket index, 240
 _RESCALE_AT: Final = 1e12  # weights are relative to the time of the first; beyond this they are divided
+_HIGHEST: Final = 1e15  # no time or weight in a state file is higher
 _NEGLIGIBLE: Final = 1e-6  # weight in present holds below which a bucket is dropped
 
 
@@ -26,13 +27,12 @@ class Holds:
         half_life: seconds.
     """
 
-    __slots__ = ("_buckets", "_half_life", "_zero", "seen")
+    __slots__ = ("_buckets", "_half_life", "_zero")
 
     def __init__(self, half_life: float) -> None:
         self._half_life = half_life
         self._buckets: dict[int, float] = {}
         self._zero = 0.0  # unix time in seconds at which a hold has the weight 1
-        self.seen = 0
 
     def observe(self, seconds: float, at: float) -> None:
         """Take in one hold.
@@ -45,7 +45,6 @@ class Holds:
             self._zero = at
         index = _index(seconds)
         self._buckets[index] = self._buckets.get(index, 0.0) + self._weight(at)
-        self.seen += 1
         if self._buckets[index] > _RESCALE_AT:
             self._rescale(at)
 
@@ -74,22 +73,20 @@ class Holds:
         self._rescale(now)
         return {
             "at": now,
-            "seen": self.seen,
             "buckets": {str(key): round(w, 6) for key, w in self._buckets.items()},
         }
 
     @classmethod
-    def from_json(cls, raw: object, half_life: float) -> Holds:
-        """Return the holds that ``to_json`` wrote.
+    def from_json(cls, raw: object, half_life: float, now: float) -> Holds:
+        """Return the holds that ``to_json`` wrote; those of a clock that was ahead count from ``now``.
 
         Raises:
             ValueError: these are not such holds.
         """
         holds = cls(half_life)
         if not isinstance(raw, dict) or not isinstance(raw.get("buckets"), dict):
-            raise ValueError("not the holds of a prefix")
-        holds._zero = _number(raw.get("at"))
-        holds.seen = int(_number(raw.get("seen")))
+            raise ValueError("a prefix has no holds")  # noqa: TRY004 - the content of a file, not an argument
+        holds._zero = min(_number(raw.get("at")), now)
         for key, weight in raw["buckets"].items():
             if not (isinstance(key, str) and key.isascii() and key.isdecimal() and int(key) <= _LAST):
                 raise ValueError(f"no bucket is numbered {key!r}")
@@ -98,7 +95,8 @@ class Holds:
         return holds
 
     def _weight(self, at: float) -> float:
-        return float(2.0 ** min((at - self._zero) / self._half_life, 1000.0))
+        """Return what a hold at that time counts, relative to one at ``_zero``; always above 0 and finite."""
+        return float(2.0 ** max(-500.0, min((at - self._zero) / self._half_life, 500.0)))
 
     def _rescale(self, now: float) -> None:
         """Make ``now`` the time at which a hold has the weight 1, and drop what has faded away."""
@@ -163,8 +161,12 @@ class HoldLearner:
         prefixes = {prefix: holds.to_json(now) for prefix, holds in self._prefixes.items()}
         return json.dumps({"version": _VERSION, "holds": prefixes}, ensure_ascii=True)
 
-    def loads(self, text: str) -> None:
+    def loads(self, text: str, now: float) -> None:
         """Replace everything learned by what ``dumps`` wrote; nothing changes if it cannot be read.
+
+        Args:
+            text: JSON.
+            now: unix time in seconds.
 
         Raises:
             ValueError: the text was not written by ``dumps``; the message says what is wrong with it.
@@ -180,7 +182,7 @@ class HoldLearner:
         ):
             raise ValueError(f"not learned holds of version {_VERSION}")
         items = list(raw["holds"].items())[-self.limit :]
-        self._prefixes = {prefix: Holds.from_json(holds, self.half_life) for prefix, holds in items}
+        self._prefixes = {prefix: Holds.from_json(holds, self.half_life, now) for prefix, holds in items}
 
 
 def _index(seconds: float) -> int:
@@ -194,6 +196,6 @@ def _upper(index: int) -> float:
 
 
 def _number(raw: object) -> float:
-    if isinstance(raw, bool) or not isinstance(raw, (int, float)) or not math.isfinite(raw) or raw < 0:
+    if isinstance(raw, bool) or not isinstance(raw, (int, float)) or not 0 <= raw <= _HIGHEST:
         raise ValueError(f"{raw!r} is no count or time")
     return float(raw)
