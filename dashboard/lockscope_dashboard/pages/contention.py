@@ -51,7 +51,7 @@ def past(asking: history.Asking, chosen: window.Window) -> None:
     if asking.trouble:
         return
     if frame.empty:
-        origin.nothing(chosen.label, "calls to acquire a lock")
+        origin.nothing(chosen.past, "calls to acquire a lock")
         return
     table(frame)
     prefixes = [str(prefix) for prefix in frame["prefix"]]

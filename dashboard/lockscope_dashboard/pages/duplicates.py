@@ -67,8 +67,7 @@ def draw_checks(frame: pd.DataFrame, chosen: window.Window) -> None:
         frame,
         numbers,
         key="checks",
-        empty=f"No idempotency check in the last {chosen.label}. "
-        "Guard a job with lockscope.idempotent(key, ttl=…).",
+        empty=f"No idempotency check in {chosen.past}. Guard a job with lockscope.idempotent(key, ttl=…).",
     )
 
 
@@ -80,13 +79,13 @@ def draw_starving(frame: pd.DataFrame, chosen: window.Window) -> None:
         names = ", ".join(
             f"`{name}`" for name in sorted({health.literal(job) for job in worst["job_type"]})[:5]
         )
-        st.warning(f"Never got their lock in the last {chosen.label}: {names}.", icon=":material/block:")
+        st.warning(f"Never got their lock in {chosen.past}: {names}.", icon=":material/block:")
     numbers = [
         ("acquired", "Acquired", ""),
         ("refused", "Refused", "Refused at once, or given up after waiting."),
         ("retries", "Put back", "Retried or requeued because of a lock."),
     ]
-    draw_table(frame, numbers, key="starving", empty=f"Every job got its lock in the last {chosen.label}.")
+    draw_table(frame, numbers, key="starving", empty=f"Every job got its lock in {chosen.past}.")
 
 
 def draw_table(frame: pd.DataFrame, numbers: list[tuple[str, str, str]], *, key: str, empty: str) -> None:

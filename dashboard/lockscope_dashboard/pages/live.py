@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from lockscope_dashboard import pages, source, text
+from lockscope_dashboard import history, pages, source
+from lockscope_dashboard.frames import export
 from lockscope_dashboard.frames import locks as frames
-from lockscope_dashboard.frames import trends
-from lockscope_dashboard.views import health, refresh, table, tiles
+from lockscope_dashboard.views import figures, health, refresh, table, tiles
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import pandas as pd
+
     from lockscope_dashboard.board import Snapshot
 
 PAGE_SIZE = 50
@@ -54,32 +59,42 @@ def live() -> None:
         on_sort=sort_by,
         on_page=go_to,
     )
-    st.caption(health.freshness(snapshot.nodes))
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        st.caption(health.freshness(snapshot.nodes))
+        draw_export(filters, sort, descending=direction == "desc")
     if opened:
         st.switch_page("pages/lock.py", query_params=opened)
 
 
 def draw_tiles(snapshot: Snapshot, chosen: tuple[str, ...]) -> None:
-    """Draw the figures on top."""
+    """Draw the figures on top, their course from Prometheus where there is one, else from memory."""
     counts = frames.by_state(snapshot.frame)
-    board = source.board()
-    ticks = board.ticks()
-    lost = trends.lost_within(ticks, 3600.0)
+    asking = history.Asking()
+    past = figures.past(asking, snapshot.at) if asking.available else None
+    if past is None or asking.trouble:
+        past = figures.remembered(source.board().ticks())
     drawn = [
-        tiles.state_tile(state, counts[state], trends.course(ticks, state), chosen=state in chosen)
+        tiles.state_tile(state, counts[state], past.states[state], chosen=state in chosen)
         for state in ("held", *(state for state in frames.SEVERITY if state != "held"))
     ]
-    drawn.append(
-        tiles.figure_tile(
-            "lost",
-            "Losses",
-            f"{lost:,}",
-            trends.losses(ticks),
-            note=f"in {text.duration(trends.span(ticks, 3600.0)) or 'the last hour'}",
-            title="Locks that ran out under their holder or were taken over from it, seen by this explorer.",
-        )
+    waiting = tiles.figure_tile(
+        "waiting",
+        "Waiting",
+        "not known" if past.waiting is None else f"{past.waiting:,.0f}",
+        past.waiting_course,
+        note="" if past.waiting is not None else "needs Prometheus",
+        title="Calls that wait for a lock now, counted by the shim in the workers.",
     )
-    tiles.draw(drawn, key="figures", on_pick=toggle_state)
+    lost = tiles.figure_tile(
+        "lost",
+        "Losses",
+        f"{past.lost:,.0f}",
+        past.lost_course,
+        note=past.lost_note,
+        title=past.lost_title,
+        alarm=past.lost >= 1,
+    )
+    tiles.draw([drawn[0], waiting, *drawn[1:], lost], key="figures", on_pick=toggle_state)
 
 
 def draw_filters(snapshot: Snapshot, states: tuple[str, ...]) -> frames.Filters:
@@ -112,6 +127,32 @@ def draw_filters(snapshot: Snapshot, states: tuple[str, ...]) -> frames.Filters:
     return frames.Filters(q=query or "", state=states, **picked)
 
 
+def draw_export(filters: frames.Filters, sort: str, *, descending: bool) -> None:
+    """Offer what is filtered as a file; it is written when asked for, of what is live then."""
+    board = source.board()
+
+    def chosen(write: Callable[[pd.DataFrame], bytes]) -> bytes:
+        found = frames.apply(board.snapshot().frame, filters)
+        return write(frames.order(found, sort, descending=descending))
+
+    with st.container(horizontal=True, width="content"):
+        for kind, mime, write in (
+            ("CSV", "text/csv", export.to_csv),
+            ("Parquet", "application/vnd.apache.parquet", export.to_parquet),
+        ):
+            st.download_button(
+                kind,
+                data=partial(chosen, write),
+                file_name=f"locks.{kind.lower()}",
+                mime=mime,
+                on_click="ignore",
+                key=f"export-{kind}",
+                icon=":material/download:",
+                type="tertiary",
+                help="What is filtered here, all pages.",
+            )
+
+
 def sort_by(column: str) -> None:
     """Sort by a column; again, the other way round."""
     st.query_params["sort"] = f"{column}-desc" if st.query_params.get("sort", "state") == column else column
@@ -133,7 +174,7 @@ def toggle_state(state: str) -> None:
 def _offered(snapshot: Snapshot) -> list[tuple[str, str]]:
     offered = [("prefix", "Prefix"), ("holder", "Holder"), ("dialect", "Dialect")]
     for name, label in (("db", "Database"), ("target", "Target")):
-        if snapshot.frame[name].nunique() > 1 or st.query_params.get_all(name):
+        if len(snapshot.frame[name].unique()) > 1 or st.query_params.get_all(name):
             offered.append((name, label))
     return offered
 

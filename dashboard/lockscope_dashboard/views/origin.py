@@ -36,10 +36,10 @@ def draw(asking: Asking) -> None:
         st.caption("History: from Prometheus, by what the shim counted in the workers.")
 
 
-def nothing(window: str, what: str) -> None:
+def nothing(past: str, what: str) -> None:
     """Say that Prometheus answers, but has nothing to tell."""
     st.info(
-        f"Prometheus has no {literal(what)} for the last {window}. Either nothing happened, or it does not "
+        f"Prometheus has no {literal(what)} for {past}. Either nothing happened, or it does not "
         "scrape the workers: each needs `lockscope.instrument()` and an address for its metrics.",
         icon=":material/search_off:",
     )

@@ -47,7 +47,7 @@ def state_tile(
 
 
 def figure_tile(
-    name: str, label: str, value: str, points: Sequence[float], *, note: str, title: str
+    name: str, label: str, value: str, points: Sequence[float], *, note: str, title: str, alarm: bool = False
 ) -> dict[str, Any]:
     """Describe a figure that is only a number."""
     return {
@@ -59,7 +59,7 @@ def figure_tile(
         "title": title,
         "filter": False,
         "chosen": False,
-        "alarm": False,
+        "alarm": alarm,
         "points": list(points),
     }
 

@@ -22,6 +22,11 @@ class Window(NamedTuple):
     length: str
     ago: float
 
+    @property
+    def past(self) -> str:
+        """The window in a sentence: ``the last hour``, ``the last 15 min``."""
+        return f"the last {self.label.removeprefix('1 ')}"
+
     def at(self, now: float) -> float:
         """Return its end, unix time in seconds."""
         return now - self.ago
