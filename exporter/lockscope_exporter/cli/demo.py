@@ -16,6 +16,8 @@ from lockscope_exporter.options import DURATION, Checked, option
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.serve import parse_listen
 
+_FILE_WIDTH = 132  # columns where no terminal says how wide it is
+
 
 @click.command(
     epilog="With --headless the exit status is 0 only if the scraped metrics showed every situation, else 1."
@@ -53,6 +55,8 @@ def command(
         )
     browser = not headless and importlib.util.find_spec("streamlit") is not None
     console = Console()
+    if not console.is_terminal:
+        console = Console(width=_FILE_WIDTH)
     if not headless and not browser:
         console.print('explorer: not installed (pip install "lockscope[dashboard]"), so left out')
     plan = Plan(redis_url, listen, explorer_port if browser else None, prometheus_port)
