@@ -8,6 +8,7 @@ import functools
 import logging
 import signal
 import socket
+import threading
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -115,6 +116,9 @@ class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop at SIGINT and SIGTERM; a second SIGINT stops without waiting for answers under way."""
+        if threading.current_thread() is not threading.main_thread():
+            yield  # signals are the main thread's own
+            return
         signals = (signal.SIGINT, signal.SIGTERM)
         before = {number: signal.signal(number, self.handle_exit) for number in signals}
         try:

@@ -23,12 +23,13 @@ from lockscope_exporter.landing import landing_page
 from lockscope_exporter.listing import ORDERS, STATES, Filter, lock_object, node_object, select
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Iterable
 
     from starlette.datastructures import QueryParams
     from starlette.requests import Request
 
     from lockscope_exporter.source import Source
+    from lockscope_exporter.state import NodeStatus
 
 SCRAPE_TIMEOUT_HEADER = "X-Prometheus-Scrape-Timeout-Seconds"
 MAX_LISTED = 10_000
@@ -118,10 +119,9 @@ class _Handlers:
     async def healthy(self, request: Request) -> Response:
         """Answer 200 unless a node that counts as up has been silent: then a restart would help."""
         del request
-        silent = [node for node in self._source.nodes() if node.up and node.age_seconds > _STALE_AFTER]
+        silent = silent_nodes(self._source.nodes())
         if silent:
-            names = ", ".join(f"{node.target} {node.node}" for node in silent)
-            return PlainTextResponse(f"silent for more than {_STALE_AFTER:.0f} s: {names}\n", 503)
+            return PlainTextResponse(f"silent for more than {_STALE_AFTER:.0f} s: {', '.join(silent)}\n", 503)
         return PlainTextResponse("healthy\n")
 
     async def ready(self, request: Request) -> Response:
@@ -151,6 +151,11 @@ class _Handlers:
         except TimeoutError:
             return _json({"error": f"not done within {_DEFAULT_TIMEOUT:.0f} s; ask for less"}, 503)
         return Response(body, media_type="application/json")
+
+
+def silent_nodes(nodes: Iterable[NodeStatus]) -> list[str]:
+    """Return the nodes that count as up and have said nothing for a minute: their figures would be stale."""
+    return [f"{node.target} {node.node}" for node in nodes if node.up and node.age_seconds > _STALE_AFTER]
 
 
 def scrape_timeout(header: str) -> float:
