@@ -1,4 +1,4 @@
-"""What is watched when the user names no pattern."""
+"""What is watched when the user names no pattern, and what else is known by its name."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ from lockscope.globs import fixed_part
 from lockscope_exporter.dialects.recognise import DIALECTS
 from lockscope_exporter.targets import LockPattern
 
-DEFAULT_PATTERNS: tuple[LockPattern, ...] = (
-    LockPattern(b"lock*"),
-    LockPattern(b"redlock:*"),
-    LockPattern(b"bull:*:lock"),
-    LockPattern(b"rq:scheduler-lock:*"),
-    LockPattern(b"arq:in-progress:*"),
-    LockPattern(b"uniquejobs:*:LOCKED"),
+# Every write to the server, of any key, pays for each distinct beginning of these: about 40 ns on Redis 7.0,
+# where a SET costs some 5 microseconds. So there are six: "lock", "red" and "bull:" begin several globs.
+DEFAULT_PATTERNS: tuple[LockPattern, ...] = tuple(
+    LockPattern(glob)
+    for glob in (
+        b"lock[-:._/{]*",
+        b"locks[-:._/{]*",
+        b"red*lock*",  # redlock:…, redbeat::lock
+        b"bull:*:lock",
+        b"bull:*:de:*",
+        b"uniquejobs:*:LOCKED",
+        b"SINGLETONLOCK_*",
+        b"rq:scheduler-lock:*",
+    )
 )
+
 KNOWN_GLOBS: tuple[bytes, ...] = tuple(
     sorted(
         {
@@ -25,3 +33,4 @@ KNOWN_GLOBS: tuple[bytes, ...] = tuple(
         }
     )
 )
+"""Key globs of every dialect that begin with fixed text: what advice on patterns may look for."""

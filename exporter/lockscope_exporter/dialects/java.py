@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _THREAD = re.compile(values.UUID.pattern + rb":\d{1,19}", re.IGNORECASE)
 _THREAD_OR_WRITER = re.compile(_THREAD.pattern + rb"(?::write)?", re.IGNORECASE)
+_NO_LEASE = 922337203685477.0  # the end, in milliseconds, of a permit without lease time
 _WATCHDOG = (
     "30 s by default, and a watchdog renews every 10 s while the client lives; with a `leaseTime` never."
 )
@@ -118,15 +119,15 @@ DIALECTS = (
         (
             Form(
                 "zset",
-                zset_holders(_permit),
+                zset_holders(_permit, never=_NO_LEASE),
                 keys=(b"*}:timeout",),
                 forced_keys=(b"*:timeout",),
                 release=Release.NONE,
                 example="{psem}:timeout",
             ),
         ),
-        ttl="The key has none; every permit has its own end, the score. A permit without lease time ends "
-        "some 292 million years from now and is not read as one.",
+        ttl="The key has none; every permit has its own end, the score. Without lease time it never ends: "
+        "a fault.",
         release="Not from outside: the permit must also be given back to the counter `<name>`. Use "
         "`release(permitId)`.",
     ),
@@ -147,7 +148,7 @@ DIALECTS = (
                 keys=(b"job-lock:*",),
                 example="job-lock:default:nightly-report",
             ),
-            Form("string", token(_shedlock, _shedlock_owner)),
+            Form("string", token(_shedlock, _shedlock_owner), example="any prefix"),
         ),
         ttl="Always set, `lockAtMostFor`. After the task the key stays until `lockAtLeastFor`: held, though "
         "nothing runs.",

@@ -162,6 +162,7 @@ def zset_holders(
     member: Callable[[bytes], bool],
     *,
     ignore: frozenset[bytes] = frozenset(),
+    never: float | None = None,
     owner: Callable[[bytes, bytes], Owner] = owners.described,
 ) -> Shape:
     """A sorted set whose members are the holders and whose scores are the times when each loses its hold.
@@ -172,6 +173,7 @@ def zset_holders(
     Args:
         member: what every member but the ignored ones must look like.
         ignore: members that are no holders, such as a write marker.
+        never: the score of a holder that never loses its hold.
         owner: reads the owner from key and member.
     """
 
@@ -183,7 +185,7 @@ def zset_holders(
         for name, score in members:
             if name in ignore:
                 continue
-            until = moment(score)
+            until = math.inf if score == never else moment(score)
             if until is None or not member(name):
                 return None
             if reading.read_at is None or until > reading.read_at:
@@ -206,7 +208,7 @@ def expiring(held: Iterable[tuple[float, Holder]], reading: Reading) -> tuple[Fi
         Finding(
             tuple(item for _, item in ordered),
             identity=b"\0".join(item.token for _, item in ordered),
-            deadline=ends,
+            deadline=ends if ends < math.inf else None,
             next_change=first if first < ends else None,
         ),
     )
