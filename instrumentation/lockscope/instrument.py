@@ -7,7 +7,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Literal
 
-from lockscope import runtime
+from lockscope import extras, runtime
 from lockscope.emit import Background, Emitter, sink_name
 from lockscope.prefixes import Prefixes
 from lockscope.record import Recorder
@@ -47,7 +47,9 @@ def instrument(
     meter_provider: MeterProvider | None = None,
     sinks: Iterable[Sink] = (),
 ) -> None:
-    """Observe every redis-py lock of this process from now on, also those that exist already.
+    """Observe every lock of this process from now on, also those that exist already.
+
+    redis-py's locks at once; other lock libraries and worker frameworks as soon as they are imported.
 
     Calling it again changes nothing; call ``uninstrument`` first to observe with other settings. What is
     left out comes from the environment (``LOCKSCOPE_…``), then from the defaults in ``Settings``.
@@ -71,6 +73,7 @@ def instrument(
     with _switch:
         if runtime.recorder is not None and not _provisional:
             redis_py.install()  # another tool may have put a method back meanwhile
+            extras.install()
             return
         settings = read(
             prefixes=None if prefixes is None else _globs(prefixes),
@@ -87,6 +90,7 @@ def instrument(
         runtime.describe_owner = settings.describe_owner
         runtime.recorder = _recorder(settings, registry, tuple(sinks), tracer_provider, meter_provider)
         redis_py.install()
+        extras.install()
 
 
 def instrument_provisionally(
@@ -121,6 +125,7 @@ def uninstrument() -> None:
         if recorder is None:
             return
         redis_py.remove()
+        extras.remove()
         recorder.forget()
         for sink in recorder.emit.sinks:
             close = getattr(sink, "close", None)

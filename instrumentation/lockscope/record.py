@@ -203,13 +203,14 @@ class Recorder:
         """Note that the call did not get the lock: it tried once (``waited`` false) or waited and gave up."""
         self._not_acquired(attempt, waited=waited, blocked_by=blocked_by)
 
-    def acquire_failed(self, attempt: Attempt, error: BaseException) -> None:
+    def acquire_failed(self, attempt: Attempt, error: BaseException, *, gave_up: bool | None = None) -> None:
         """Note that the call raised.
 
         A failure of the server or the network is an error; being cancelled, interrupted or out of time while
-        waiting is giving up.
+        waiting is giving up. A seam that knows better says so.
         """
-        gave_up = attempt.waiting and not isinstance(error, RedisError | OSError)
+        if gave_up is None:
+            gave_up = attempt.waiting and not isinstance(error, RedisError | OSError)
         self._not_acquired(attempt, waited=gave_up, error=error)
 
     def wants_blocked_by(self, attempt: Attempt, *, waited: bool) -> bool:

@@ -7,6 +7,7 @@ import inspect
 import time
 from typing import TYPE_CHECKING, Any
 
+from lockscope.errors import LostMessage
 from lockscope.renewal.keepers import TaskKeeper, ThreadKeeper
 from lockscope.renewal.lease import Keeping, KeptLease
 from lockscope.renewal.locks import renewable
@@ -122,7 +123,7 @@ class keep_alive:  # noqa: N801 - reads as a function, as contextlib's own class
                     self._pending = asyncio.ensure_future(answer)
         finally:
             if self._cancel and self._task is not None:
-                self._task.cancel(f"lock {self._kept.key!r} was lost: {self._kept.reason}")
+                self._task.cancel(LostMessage(f"lock {self._kept.key!r} was lost: {self._kept.reason}"))
 
 
 def _known_deadline(lock: Renewable) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from redis.asyncio.lock import Lock as AsyncLock
@@ -44,9 +45,8 @@ class Renewable:
     lease: Lease | None
 
 
-# Further libraries by the top-level module of the lock's class: a function that returns None for what is no
-# lock of that library. Their seams add themselves when the library is imported.
-FURTHER: dict[str, Callable[[Any], Renewable | None]] = {}
+# Further libraries by the top-level module of the lock's class: the seam whose `renewable` knows such locks.
+_SEAMS = {"redis_lock": "lockscope.seams.python_redis_lock", "pottery": "lockscope.seams.pottery"}
 
 
 def renewable(lock: Any) -> Renewable:
@@ -66,8 +66,8 @@ def renewable(lock: Any) -> Renewable:
     if isinstance(lock, Lock | AsyncLock):
         return _redis_py(lock)
     for base in type(lock).__mro__:
-        known = FURTHER.get(base.__module__.partition(".")[0])
-        found = known(lock) if known is not None else None
+        seam = _SEAMS.get(base.__module__.partition(".")[0])
+        found: Renewable | None = None if seam is None else import_module(seam).renewable(lock)
         if found is not None:
             return found
     raise TypeError(f"keep_alive does not know how to renew a {type(lock).__module__}.{type(lock).__name__}")
@@ -124,3 +124,60 @@ def _unseen_async(lock: Any, lease: Lease | None) -> Callable[[], Any]:
             observing.reset(reset)
 
     return renew
+
+
+def by_extending(
+    lock: Any,
+    *,
+    key: bytes | str,
+    ttl: float | None,
+    extend: Callable[[], Any],
+    loss: type[BaseException],
+    lease: Lease | None,
+    is_async: bool = False,
+) -> Renewable:
+    """Return how to renew a lock whose own method sets its TTL anew.
+
+    Args:
+        lock: the lock.
+        key: its full Redis key.
+        ttl: what ``extend`` sets the lease to, in seconds; ``None`` if it never expires.
+        extend: renews, checked by owner in Redis.
+        loss: raised by ``extend`` if the lock is not ours any more.
+        lease: the books of its seam; a release can be told from a loss only with them.
+        is_async: ``extend`` returns an awaitable.
+
+    Raises:
+        ValueError: the lock has no TTL, so there is nothing to renew.
+    """
+    if ttl is None:
+        raise ValueError(f"lock {key!r} has no expiry, so there is nothing to keep alive")
+    recorder = runtime.recorder
+    seen = lease is not None
+    if lease is None and recorder is not None:
+        lease = recorder.unknown_lease(lock, key)
+
+    def renew() -> None:
+        reset = observing.set(lease)
+        try:
+            extend()
+        finally:
+            observing.reset(reset)
+
+    async def renew_async() -> None:
+        reset = observing.set(lease)
+        try:
+            await extend()
+        finally:
+            observing.reset(reset)
+
+    return Renewable(
+        key=key_bytes(key),
+        ttl=ttl,
+        is_async=is_async,
+        renew=renew_async if is_async else renew,
+        is_loss=lambda error: isinstance(error, loss),
+        released=lambda: seen and lease is not None and not lease.held,
+        adopt=lambda: None,
+        lease=lease,
+    )
