@@ -65,4 +65,5 @@ def lockscope(command: str, lock: LockState) -> str | None:
         return None
     if not key.isprintable():
         return None
-    return f"lockscope {command} {shlex.quote(key)}"
+    end_of_options = "-- " if key.startswith("-") else ""
+    return f"lockscope {command} {end_of_options}{shlex.quote(key)}"

@@ -37,15 +37,14 @@ def show(raw: bytes) -> str:
     """
     if _PLAIN.fullmatch(raw):
         return raw.decode("ascii")
+    words = raw.decode("utf-8", "surrogateescape")
     pieces: list[str] = []
-    for char in _AMBIGUOUS.sub(r"\\\\", raw.decode("utf-8", "surrogateescape")):
-        code = ord(char)
-        if code in _SURROGATES:
-            pieces.append(f"\\x{code - _BAD_BYTE:02x}")
-        elif unicodedata.category(char) not in _UNSAFE:
-            pieces.append(char)
+    for index, char in enumerate(words):
+        if char == "\\":
+            doubled = _AMBIGUOUS.match(words, index) or _unsafe(words[index + 1 : index + 2])
+            pieces.append("\\\\" if doubled else char)
         else:
-            pieces.append(_escape(code))
+            pieces.append(_escape(ord(char)) if _unsafe(char) else char)
     return "".join(pieces)
 
 
@@ -66,7 +65,13 @@ def _unescape(found: re.Match[str]) -> str:
     return found.group() if code > _LAST or code in _SURROGATES else chr(code)
 
 
+def _unsafe(char: str) -> bool:
+    return char != "" and unicodedata.category(char) in _UNSAFE
+
+
 def _escape(code: int) -> str:
+    if code in _SURROGATES:
+        return f"\\x{code - _BAD_BYTE:02x}"
     if code < _ASCII:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code <= _BMP_END else f"\\U{code:08x}"

@@ -26,8 +26,8 @@ def losses(ticks: Sequence[Tick]) -> list[float]:
 
 def lost_within(ticks: Sequence[Tick], seconds: float) -> int:
     """Count the losses of the last ``seconds``, as far as the ticks reach back."""
-    recent = [tick for tick in ticks if tick.at >= ticks[-1].at - seconds]
-    return sum(max(0, after.lost - before.lost) for before, after in pairwise(recent))
+    start = ticks[-1].at - seconds if ticks else 0.0
+    return sum(max(0, after.lost - before.lost) for before, after in pairwise(ticks) if after.at >= start)
 
 
 def span(ticks: Sequence[Tick], seconds: float) -> float:
