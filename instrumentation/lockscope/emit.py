@@ -70,16 +70,16 @@ class Emitter:
             try:
                 sink(event)
             except Exception:  # noqa: BLE001 - whatever a sink raises stays here
-                self._failed(sink)
+                self.failed(sink_name(sink))
 
-    def _failed(self, sink: Sink) -> None:
-        name = sink_name(sink)
+    def failed(self, name: str) -> None:
+        """Count a failure of the shim under a bounded name; log it with the exception being handled."""
         self.errors[name] = self.errors.get(name, 0) + 1
         now = time.monotonic()
         if now - self._complained.get(name, -_COMPLAIN_EVERY) >= _COMPLAIN_EVERY:
             self._complained[name] = now
             with contextlib.suppress(Exception):  # logging itself is broken: there is nobody left to tell
-                _log.exception("sink %s failed (%d so far); its events are lost", name, self.errors[name])
+                _log.exception("%s failed (%d so far); its events are lost", name, self.errors[name])
 
 
 def sink_name(sink: Sink) -> str:

@@ -83,7 +83,7 @@ class Lease:
 
     def __del__(self) -> None:
         # May run inside any allocation of any thread, so it only leaves a note for the next caller.
-        if self.held and self.generation == self.recorder.generation:
+        if self.held and self.generation is self.recorder.generation:
             self.recorder.abandoned.append((self.name, self.job))
 
 
@@ -113,7 +113,7 @@ class Recorder:
         self.emit = emit
         self.prefixes = prefixes
         self.read_blocked_by = read_blocked_by
-        self.generation = 0
+        self.generation = object()
         self.abandoned: deque[tuple[bytes | str, Job]] = deque()
         self.every_second: tuple[Callable[[], None], ...] = ()
         self.trace: Callable[[], Trace | None] | None = None
@@ -125,7 +125,7 @@ class Recorder:
     def forget(self) -> None:
         """Count nothing as held or waiting any more: after a fork, or when observation ends."""
         self.flush()
-        self.generation += 1
+        self.generation = object()  # leases of before no longer count, in this recorder or a later one
         self.abandoned.clear()
         for sink in self.emit.sinks:
             reset = getattr(sink, "reset", None)
@@ -147,6 +147,10 @@ class Recorder:
         self.drain()
         if self._cycles and self.emit.tally is not None:
             self.emit.tally.add_cycles(_popped(self._cycles), self.prefixes.of)
+
+    def trouble(self, where: str) -> None:
+        """Note that the shim itself failed while it handled an exception: counted, logged once a minute."""
+        self.emit.failed(where)
 
     def begin(self, lock: object, key: bytes | str) -> Attempt:
         """Note that a call to acquire begins; it must end in acquired, refused or acquire_failed."""
@@ -262,7 +266,7 @@ class Recorder:
             ttl = lease.ttl
             hold = None if lease.acquired is None else now - lease.acquired
             used = None if ttl is None or lease.deadline is None else (ttl - lease.deadline + now) / ttl
-            ended = lease.held and lease.generation == self.generation
+            ended = lease.held and lease.generation is self.generation
             trace = self.trace and self.trace()
             self._cycles.append((lease.name, lease.job, None, False, hold, used, ended, now, trace))
             if len(self._cycles) >= _FLUSH_AT:
@@ -389,7 +393,7 @@ class Recorder:
 
     def _end(self, lease: Lease) -> bool:
         """Stop counting the lease as held; tell whether it was."""
-        was_held = lease.held and lease.generation == self.generation
+        was_held = lease.held and lease.generation is self.generation
         lease.held = False
         return was_held
 

@@ -56,10 +56,16 @@ def _will_wait(lock: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
     return bool(blocking) and (limit is None or limit >= sleep)
 
 
-def _describe(lease: Lease, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Pass a token that says who holds the lock, unless the caller passes one."""
-    if len(args) <= _TOKEN_POSITION and kwargs.get("token") is None:
+def _begin(recorder: Recorder, lock: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lease:
+    """Begin a call to acquire; pass a token that says who holds the lock, unless the caller passes one."""
+    lease = recorder.begin(lock, lock.name)
+    if args or kwargs:
+        lease.call = args, kwargs.copy()
+        if len(args) > _TOKEN_POSITION or kwargs.get("token") is not None:
+            return lease
+    if runtime.describe_owner:
         kwargs["token"] = tokens.describe(lease.job, lease.started_at)
+    return lease
 
 
 def _nested(lock: Any) -> bool:
@@ -105,11 +111,19 @@ def _renewal_failed(recorder: Recorder, lease: Lease, error: BaseException) -> N
         recorder.renew_error(lease, error)
 
 
+def _released(recorder: Recorder, lock: Any, lease: Lease) -> None:
+    lock.local.lockscope_lease = None
+    recorder.released(lease)
+
+
 def _release_failed(recorder: Recorder, lock: Any, lease: Lease, error: BaseException) -> None:
+    ended = getattr(lock.local, "token", None) is None  # a thread that never saw the lock has no token at all
+    if ended:
+        lock.local.lockscope_lease = None
     if isinstance(error, LockNotOwnedError):
         recorder.release_lost(lease)
     else:
-        recorder.release_error(lease, error, ended=lock.local.token is None)
+        recorder.release_error(lease, error, ended=ended)
 
 
 def _owner(value: Any) -> Owner | None:
@@ -123,24 +137,23 @@ def _owner(value: Any) -> Owner | None:
 def _refused(recorder: Recorder, lock: Any, attempt: Attempt) -> None:
     waited = attempt.attempts > 1
     blocked_by = None
-    if recorder.wants_blocked_by(attempt, waited=waited):
-        with contextlib.suppress(RedisError, OSError, UnicodeError):  # a courtesy; the refusal stands
-            blocked_by = _owner(lock.redis.get(lock.name))
-    recorder.refused(attempt, waited=waited, blocked_by=blocked_by)
+    try:
+        if recorder.wants_blocked_by(attempt, waited=waited):
+            with contextlib.suppress(RedisError, OSError, UnicodeError):  # a courtesy; the refusal stands
+                blocked_by = _owner(lock.redis.get(lock.name))
+    finally:
+        recorder.refused(attempt, waited=waited, blocked_by=blocked_by)
 
 
 async def _refused_async(recorder: Recorder, lock: Any, attempt: Attempt) -> None:
     waited = attempt.attempts > 1
     blocked_by = None
-    if recorder.wants_blocked_by(attempt, waited=waited):
-        try:
-            blocked_by = _owner(await lock.redis.get(lock.name))
-        except (RedisError, OSError, UnicodeError):
-            pass
-        except BaseException:
-            recorder.refused(attempt, waited=waited)
-            raise
-    recorder.refused(attempt, waited=waited, blocked_by=blocked_by)
+    try:
+        if recorder.wants_blocked_by(attempt, waited=waited):
+            with contextlib.suppress(RedisError, OSError, UnicodeError):
+                blocked_by = _owner(await lock.redis.get(lock.name))
+    finally:
+        recorder.refused(attempt, waited=waited, blocked_by=blocked_by)
 
 
 def _acquire(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -149,11 +162,11 @@ def _acquire(original: Callable[..., Any]) -> Callable[..., Any]:
         recorder = runtime.recorder
         if recorder is None or _nested(self):
             return original(self, *args, **kwargs)
-        lease = recorder.begin(self, self.name)
-        if args or kwargs:
-            lease.call = args, kwargs.copy()
-        if runtime.describe_owner:
-            _describe(lease, args, kwargs)
+        try:
+            lease = _begin(recorder, self, args, kwargs)
+        except Exception:  # noqa: BLE001 - what ails the shim is not the caller's
+            recorder.trouble("seam")
+            return original(self, *args, **kwargs)
         reset = observing.set(lease)
         try:
             got = original(self, *args, **kwargs)
@@ -162,10 +175,13 @@ def _acquire(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             observing.reset(reset)
-        if got:
-            _got(lease, self)
-        else:
-            _refused(recorder, self, lease)
+        try:
+            if got:
+                _got(lease, self)
+            else:
+                _refused(recorder, self, lease)
+        except Exception:  # noqa: BLE001
+            recorder.trouble("seam")
         return got
 
     return acquire
@@ -177,11 +193,11 @@ def _acquire_async(original: Callable[..., Any]) -> Callable[..., Any]:
         recorder = runtime.recorder
         if recorder is None or _nested(self):
             return await original(self, *args, **kwargs)
-        lease = recorder.begin(self, self.name)
-        if args or kwargs:
-            lease.call = args, kwargs.copy()
-        if runtime.describe_owner:
-            _describe(lease, args, kwargs)
+        try:
+            lease = _begin(recorder, self, args, kwargs)
+        except Exception:  # noqa: BLE001
+            recorder.trouble("seam")
+            return await original(self, *args, **kwargs)
         reset = observing.set(lease)
         try:
             got = await original(self, *args, **kwargs)
@@ -190,10 +206,13 @@ def _acquire_async(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             observing.reset(reset)
-        if got:
-            _got(lease, self)
-        else:
-            await _refused_async(recorder, self, lease)
+        try:
+            if got:
+                _got(lease, self)
+            else:
+                await _refused_async(recorder, self, lease)
+        except Exception:  # noqa: BLE001
+            recorder.trouble("seam")
         return got
 
     return acquire
@@ -247,7 +266,10 @@ def _release(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             observing.reset(reset)
-        recorder.released(lease)
+        try:
+            _released(recorder, self, lease)
+        except Exception:  # noqa: BLE001
+            recorder.trouble("seam")
         return answer
 
     return release
@@ -268,7 +290,10 @@ def _release_async(original: Callable[..., Any]) -> Callable[..., Any]:
             raise
         finally:
             observing.reset(reset)
-        recorder.released(lease)
+        try:
+            _released(recorder, self, lease)
+        except Exception:  # noqa: BLE001
+            recorder.trouble("seam")
         return answer
 
     return release
@@ -290,7 +315,10 @@ def _renew(after: Callable[..., None]) -> Callable[[Callable[..., Any]], Callabl
                 raise
             finally:
                 observing.reset(reset)
-            after(recorder, self, lease, args, kwargs)
+            try:
+                after(recorder, self, lease, args, kwargs)
+            except Exception:  # noqa: BLE001
+                recorder.trouble("seam")
             return answer
 
         return renew
@@ -307,7 +335,10 @@ def _renew_async(after: Callable[..., None]) -> Callable[[Callable[..., Any]], C
             except BaseException as error:
                 _renewal_failed(recorder, lease, error)
                 raise
-            after(recorder, self, lease, args, kwargs)
+            try:
+                after(recorder, self, lease, args, kwargs)
+            except Exception:  # noqa: BLE001
+                recorder.trouble("seam")
             return answer
 
         @functools.wraps(original)
