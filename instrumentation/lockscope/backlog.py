@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log = logging.getLogger("lockscope.sinks")
 _COMPLAIN_EVERY = 60.0  # seconds between two log records about one failing worker
+
+
+class _Run(Generic[T]):
+    """The queue and the thread of one process, from start to close."""
+
+    def __init__(self) -> None:
+        self.queue: deque[T] = deque()
+        self.working = threading.Lock()
+        self.starting = threading.Lock()
+        self.due = threading.Event()
+        self.closing = threading.Event()
+        self.awake = False
+        self.thread: threading.Thread | None = None
 
 
 class Backlog(Generic[T]):
@@ -41,22 +54,23 @@ class Backlog(Generic[T]):
         self._size = size
         self._linger = linger
         self._at_exit = False
-        self.renew()
+        self._complained = float("-inf")
+        self._now: _Run[T] = _Run()
         _all.add(self)
 
     def __len__(self) -> int:
         """Return how many items wait."""
-        return len(self._queue)
+        return len(self._now.queue)
 
     def put(self, item: T) -> None:
         """Queue ``item``, or drop it if too many wait already. Never blocks."""
-        queue = self._queue
-        if len(queue) >= self._size:
+        run = self._now
+        if len(run.queue) >= self._size:
             self.dropped += 1
             return
-        queue.append(item)
-        if not self._awake:
-            self._wake()
+        run.queue.append(item)
+        if not run.awake:
+            self._wake(run)
 
     def drain(self, timeout: float = 2.0) -> bool:
         """Work off what waits, in the caller's thread.
@@ -67,73 +81,71 @@ class Backlog(Generic[T]):
         Returns:
             Whether nothing was left over.
         """
-        if not self._working.acquire(timeout=timeout):
-            return False
-        try:
-            self._work(self._queue)
-        except Exception:  # noqa: BLE001 - telemetry stays away from the application
-            self._complain()
-        finally:
-            self._working.release()
-        return not self._queue
+        return self._drain(self._now, timeout)
 
     def close(self, timeout: float = 2.0) -> None:
         """Work off what waits and end the thread; a later item starts it again."""
-        self._closing.set()
-        self._event.set()
-        self.drain(timeout)
-        if self._at_exit:
-            atexit.unregister(self._exit)
-        self.renew()
+        run, self._now = self._now, _Run()
+        run.closing.set()
+        run.due.set()
+        self._drain(run, timeout)
 
     def renew(self) -> None:
         """Begin with an empty queue and no thread, as in a forked child."""
-        self._queue: deque[T] = deque()
-        self._working = threading.Lock()
-        self._starting = threading.Lock()
-        self._event = threading.Event()
-        self._closing = threading.Event()
-        self._awake = False
-        self._thread: threading.Thread | None = None
-        self._complained = float("-inf")
+        self._now = _Run()
 
-    def _wake(self) -> None:
-        self._awake = True
-        if self._thread is None:
-            with self._starting:
-                if self._thread is None:
-                    self._start()
-        self._event.set()
+    def _drain(self, run: _Run[T], timeout: float = -1) -> bool:
+        if not run.working.acquire(timeout=timeout):
+            return False
+        try:
+            self._work(run.queue)
+        except Exception:  # noqa: BLE001 - telemetry stays away from the application
+            self._complain()
+        finally:
+            run.working.release()
+        return not run.queue
 
-    def _start(self) -> None:
+    def _wake(self, run: _Run[T]) -> None:
+        run.awake = True
+        if run.thread is None:
+            with run.starting:
+                if run.thread is None:
+                    self._start(run)
+        run.due.set()
+
+    def _start(self, run: _Run[T]) -> None:
         if not self._at_exit:
             # Registered late, so that it runs before the exits of what was set up earlier, such as an SDK.
-            atexit.register(self._exit)
+            atexit.register(_drain_at_exit, ref(self))
             self._at_exit = True
-        thread = threading.Thread(target=self._run, name=f"lockscope-{self.name}", daemon=True)
+        thread = threading.Thread(
+            target=self._attend, args=(run,), name=f"lockscope-{self.name}", daemon=True
+        )
         thread.start()
-        self._thread = thread
+        run.thread = thread
 
-    def _run(self) -> None:
-        event, closing = self._event, self._closing
-        while not closing.is_set():
-            event.wait()
-            event.clear()
-            while not closing.wait(self._linger):
-                self.drain()
-                self._awake = False
-                if not self._queue:  # an item that comes after this finds nobody awake and sets the event
+    def _attend(self, run: _Run[T]) -> None:
+        while not run.closing.is_set():
+            run.due.wait()
+            run.due.clear()
+            while not run.closing.wait(self._linger):
+                self._drain(run)
+                run.awake = False
+                if not run.queue:  # an item that comes after this finds nobody awake and sets ``due``
                     break
-                self._awake = True
-
-    def _exit(self) -> None:
-        self.drain()
+                run.awake = True
 
     def _complain(self) -> None:
         now = time.monotonic()
         if now - self._complained >= _COMPLAIN_EVERY:
             self._complained = now
             _log.exception("%s failed; what it was working on is lost", self.name)
+
+
+def _drain_at_exit(backlog: ref[Backlog[Any]]) -> None:
+    found = backlog()
+    if found is not None:
+        found.drain()
 
 
 _all: WeakSet[Backlog[Any]] = WeakSet()

@@ -1,25 +1,31 @@
 """Lock events as OpenTelemetry metrics, under the dotted names of the catalogue. Needs ``opentelemetry-api``.
 
 Counters and gauges are read from a tally when a reader collects, which costs the caller nothing. The API has
-no such way for histograms, so their values are recorded as they come; that also gives them exemplars.
+no such way for histograms: their values are noted with the context of the call, for exemplars, and recorded
+by a background thread, at the latest when a reader collects.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from opentelemetry import metrics
+from opentelemetry.context import get_current
 from opentelemetry.metrics import Observation
 
 from lockscope import catalog, events
 from lockscope._version import __version__
+from lockscope.backlog import Backlog
 from lockscope.tally import JobTypes, Tally
 
 if TYPE_CHECKING:
+    from collections import deque
     from collections.abc import Callable, Iterable, Mapping
 
+    from opentelemetry.context import Context
     from opentelemetry.metrics import Histogram, MeterProvider
 
     from lockscope.catalog import Metric
@@ -30,6 +36,8 @@ _ACQUIRES = frozenset({events.ACQUIRED, events.CONTENDED, events.ACQUIRE_TIMEOUT
 _RENEWALS = frozenset({events.RENEWED, events.RENEW_LOST, events.RENEW_ERROR})
 _RELEASES = frozenset({events.RELEASED, events.RELEASE_LOST, events.RELEASE_ERROR})
 _CACHED_LABELS = 4096
+
+Value = tuple["Histogram", float, dict[str, str], "Context"]
 
 
 class MetricsSink:
@@ -78,16 +86,26 @@ class MetricsSink:
         if self._count is not None:
             self._count(event)
         name = event.event
+        instruments = self._instruments
         if name in _ACQUIRES:
             labels = self._labels_of(event, event.outcome)
-            self._instruments.wait.record(event.wait_seconds or 0.0, labels)
+            instruments.note((instruments.wait, event.wait_seconds or 0.0, labels, get_current()))
         elif name in _RELEASES and event.hold_seconds is not None:
-            labels = self._labels_of(event)
-            self._instruments.hold.record(event.hold_seconds, labels)
+            labels, context = self._labels_of(event), get_current()
+            instruments.note((instruments.hold, event.hold_seconds, labels, context))
             if event.ttl_used is not None:
-                self._instruments.used.record(max(event.ttl_used, 0.0), labels)
+                instruments.note((instruments.used, max(event.ttl_used, 0.0), labels, context))
         elif name in _RENEWALS and event.headroom is not None:
-            self._instruments.headroom.record(event.headroom, self._labels_of(event))
+            instruments.note((instruments.headroom, event.headroom, self._labels_of(event), get_current()))
+
+    @property
+    def dropped(self) -> int:
+        """Histogram values that came faster than they could be recorded."""
+        return self._instruments.values.dropped
+
+    def close(self) -> None:
+        """Record what is still due."""
+        self._instruments.values.close()
 
     def reset(self) -> None:
         """Count nothing as held or waiting any more."""
@@ -114,6 +132,8 @@ class _Instruments:
         self.before_collect: Callable[[], None] | None = None
         self.overflowed: Callable[[], int] | None = None
         self.sink_errors: Callable[[], Mapping[str, int]] | None = None
+        self.values: Backlog[Value] = Backlog("otel-metrics", _record, size=20_000)
+        self.note = self.values.put
         meter = metrics.get_meter("lockscope", __version__, meter_provider)
 
         def histogram(metric: Metric) -> Histogram:
@@ -146,6 +166,7 @@ class _Instruments:
     def _rows(self) -> list[tuple[tuple[str, str], Series]]:
         if self.before_collect is not None:
             self.before_collect()
+        self.values.drain()
         return self.tally.rows()
 
     def _counts(self, metric: Metric) -> Iterable[Observation]:
@@ -164,6 +185,16 @@ class _Instruments:
     def _errors(self, _metric: Metric) -> Iterable[Observation]:
         errors = self.sink_errors() if self.sink_errors is not None else {}
         return [Observation(count, {"sink": sink}) for sink, count in errors.items()]
+
+
+def _record(due: deque[Value]) -> None:
+    while due:
+        try:
+            histogram, value, labels, context = due.popleft()
+        except IndexError:
+            return
+        histogram.record(value, labels, context)
+        time.sleep(0)  # lets go of the interpreter, or callers would wait for it 5 ms at a time
 
 
 _COUNTS: dict[str, Callable[[Series], dict[str, int]]] = {

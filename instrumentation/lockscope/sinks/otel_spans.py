@@ -106,6 +106,7 @@ class SpanSink:
         self._provider = tracer_provider
         self._tracer = trace.get_tracer("lockscope", __version__, tracer_provider)
         self._later: Backlog[tuple[LockEvent, Around]] = Backlog("otel-spans", self._make_up)
+        self._flushed = False
         self._tokens = _BURST
         self._counted_at = time.monotonic()
         jobs.entered = note_job
@@ -126,6 +127,7 @@ class SpanSink:
             if self._at_once():
                 self._acquire(event, surroundings)
             else:
+                self._flushed = self._flushed or flush_first(self._provider, self._later)
                 self._later.put((event, surroundings))
         elif event.event in _NOTES:
             self._note(event)
@@ -143,7 +145,6 @@ class SpanSink:
         return tokens >= 1.0
 
     def _make_up(self, due: deque[tuple[LockEvent, Around]]) -> None:
-        flush_first(self._provider, self._later)
         while due:
             try:
                 event, surroundings = due.popleft()
@@ -222,21 +223,25 @@ def _span_of(job: Job, current: Span) -> Span | None:
     return current
 
 
-def flush_first(provider: TracerProvider | None, backlog: Backlog[Any]) -> None:
+def flush_first(provider: TracerProvider | None, backlog: Backlog[Any]) -> bool:
     """See to it that the provider's ``force_flush`` and ``shutdown`` also send what waits in ``backlog``.
 
     The API has no such hook, so these methods of the SDK's provider are wrapped, on the one object and once.
+
+    Returns:
+        Whether there is a provider that can be flushed.
     """
     target: Any = trace.get_tracer_provider() if provider is None else provider
+    if not hasattr(target, "force_flush"):
+        return False
     waiting: WeakSet[Backlog[Any]] | None = getattr(target, _MARK, None)
     if waiting is None:
         waiting = WeakSet()
         setattr(target, _MARK, waiting)
         for name in ("force_flush", "shutdown"):
-            original = getattr(target, name, None)
-            if original is not None:
-                setattr(target, name, _after(waiting, original))
+            setattr(target, name, _after(waiting, getattr(target, name)))
     waiting.add(backlog)
+    return True
 
 
 def _after(waiting: WeakSet[Backlog[Any]], original: Callable[..., Any]) -> Callable[..., Any]:
