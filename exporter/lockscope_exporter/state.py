@@ -96,6 +96,37 @@ class LockState:
 
 
 @dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """What a server says of itself, as far as it matters to the locks it keeps.
+
+    Attributes:
+        version: of Redis or Valkey.
+        run_id: changes at every start of the server.
+        role: master or slave, as Redis calls it.
+        maxmemory: bytes, 0 for no limit.
+        maxmemory_policy: what it evicts at that limit.
+        evicted_keys: keys of any kind evicted since its start.
+        persistence: ``aof``, ``rdb``, or empty where it does not show.
+        replicas: replicas that are online.
+        replica_behind_bytes: replication stream that the slowest has not confirmed.
+        replica_lag_seconds: time since the slowest last confirmed.
+        clock_ahead_seconds: its clock minus this host's.
+    """
+
+    version: str = ""
+    run_id: str = ""
+    role: str = ""
+    maxmemory: int | None = None
+    maxmemory_policy: str = ""
+    evicted_keys: int | None = None
+    persistence: str = ""
+    replicas: int = 0
+    replica_behind_bytes: int | None = None
+    replica_lag_seconds: int | None = None
+    clock_ahead_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class NodeStatus:
     """How sampling of one node stands.
 
@@ -111,6 +142,7 @@ class NodeStatus:
         eviction_safe: the maxmemory policy cannot drop locks; ``None`` if it could not be read.
         evicted_keys: the server's count of evicted keys; ``None`` if it could not be read.
         warnings: sentences an operator should read, such as a pattern that cannot be tracked.
+        facts: what the server says of itself; ``None`` if it could not be read.
     """
 
     target: str
@@ -124,6 +156,7 @@ class NodeStatus:
     eviction_safe: bool | None = None
     evicted_keys: int | None = None
     warnings: tuple[str, ...] = ()
+    facts: ServerFacts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +174,7 @@ class Family:
         expected_hold: seconds, ``None`` while unknown.
         weak_owner: live locks with a constant or shared owner value.
         acquired, renewed, takeover: counts since the sampler started; ``ended`` the same by how.
+        known: what is live now is known; ``False`` while no node of the target answers: only counts hold then.
     """
 
     prefix: str
@@ -158,3 +192,4 @@ class Family:
     renewed: int
     takeover: int
     ended: dict[str, int]
+    known: bool = True

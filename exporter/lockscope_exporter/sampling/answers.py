@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from redis.exceptions import AskError, MovedError, NoPermissionError, ResponseError, TryAgainError
+from redis.exceptions import AskError, NoPermissionError, ResponseError
 
 
 @dataclass(slots=True)
@@ -40,16 +40,24 @@ class Abilities:
             return None
         return answer / 1000 if self.pexpiretime else at + answer / 1000
 
+    @property
+    def jitter(self) -> float:
+        """Seconds by which two looks at one deadline may differ; relative ones (PTTL) by the way there."""
+        return 0.0 if self.pexpiretime else 0.05
+
     def same(self, before: float | None, after: float | None) -> bool:
-        """Tell whether two looks at one deadline agree; relative ones (PTTL) differ by the way there."""
-        if before is None or after is None or self.pexpiretime:
+        """Tell whether two looks at one deadline agree."""
+        if before is None or after is None:
             return before == after
-        return abs(before - after) < 0.05  # noqa: PLR2004 - seconds
+        return abs(before - after) <= self.jitter
 
 
-def moved(answer: Any) -> bool:
-    """Tell whether a cluster node said that a key is another node's now."""
-    return isinstance(answer, MovedError | AskError | TryAgainError)
+def moved(answer: Any) -> tuple[str, int] | None:
+    """Return host and port of the cluster node that serves a key now, if this is what the answer says.
+
+    The host is empty where the server means its own.
+    """
+    return (answer.host, answer.port) if isinstance(answer, AskError) else None
 
 
 def forbidden(answer: Any) -> bool:

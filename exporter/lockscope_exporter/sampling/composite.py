@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from lockscope_exporter.dialects.model import ReadPlan, Value
     from lockscope_exporter.sampling.wire import Line
 
+_PAGE = 1000  # fields that one HSCAN of a plan visits
+
 # KEYS[1]; its expected type, then a command and its arguments after the key.
 _GUARDED = b"""
 if redis.call('TYPE', KEYS[1])['ok'] ~= ARGV[1] then return false end
@@ -39,7 +41,8 @@ def read_composite(line: Line, key: bytes, type_name: str, how: ReadPlan) -> Rea
     """
     pieces: list[Any] = []
     arguments = [argument if isinstance(argument, bytes) else b"%d" % argument for argument in how.args]
-    visited = 0
+    width = 2 if how.command == "HSCAN" else 1
+    pages = 0
     while True:
         at, answer = _guarded(line, key, type_name, [how.command.encode(), *arguments])
         if answer is None or isinstance(answer, ResponseError):
@@ -51,8 +54,8 @@ def read_composite(line: Line, key: bytes, type_name: str, how: ReadPlan) -> Rea
             break
         cursor, members = reply
         pieces += members
-        visited += max(len(members), 1)
-        if int(cursor) == 0 or visited >= how.limit:
+        pages += 1
+        if int(cursor) == 0 or max(len(pieces) // width, (pages - 1) * _PAGE) >= how.limit:
             break
         arguments[0] = b"%d" % int(cursor)
     return Reading(key, type_name, shaped(how.command, pieces), deadline, at)
@@ -77,12 +80,12 @@ def _guarded(line: Line, key: bytes, type_name: str, command: list[bytes]) -> tu
         body = _GUARDED % abilities.expiry
         at, [answer] = line.ask_at([pack(script, body, b"1", key, type_name.encode(), *command)])
         if not refused(answer):
-            return at, answer if moved(answer) or forbidden(answer) else value(answer)
+            return at, answer if moved(answer) is not None or forbidden(answer) else value(answer)
         abilities.script = b"EVAL" if script == b"EVAL_RO" else None
     name, *arguments = command
     at, [expires, reply] = line.ask_at([pack(abilities.expiry, key), pack(name, key, *arguments)])
     if isinstance(reply, ResponseError) and str(reply).startswith("WRONGTYPE"):
         return at, None
-    if moved(reply) or forbidden(reply):
+    if moved(reply) is not None or forbidden(reply):
         return at, reply
     return at, [value(expires), value(reply)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lockscope_exporter.classify import Cadence, Expected, Facts, classify
+from lockscope_exporter.classify import NO_RENEWALS, Cadence, Expected, Facts, classify
 from lockscope_exporter.state import LockState
 
 if TYPE_CHECKING:
@@ -16,10 +16,6 @@ if TYPE_CHECKING:
     from lockscope_exporter.state import Holder, Life, State
 
     Presence = Callable[[str], tuple[Life, float | None]]
-
-_NO_RENEWALS = Cadence()
-_SMOOTHING = 0.3  # weight of the newest renewal interval
-_JITTER_DECAY = 0.8  # a late renewal is forgotten after about ten on time
 
 
 @dataclass(slots=True, eq=False)
@@ -43,6 +39,8 @@ class Entry:
             node is out of reach.
         live: it is in the ledger.
         look_at: unix time in seconds when its state or bucket may change without any news.
+        expires: unix time in seconds when its key expires, which for locks that share a key is not when the
+            lock ends.
     """
 
     key: bytes
@@ -54,25 +52,18 @@ class Entry:
     since_at_least: bool = False
     lease: float | None = None
     first_lease: float | None = None
-    cadence: Cadence = _NO_RENEWALS
+    cadence: Cadence = NO_RENEWALS
     state: State = "held"
     slot: int = -1
     hidden: bool = False
     live: bool = True
     look_at: float | None = None
+    expires: float | None = None
 
     def renewed(self, decoded: Decoded, now: float) -> None:
         """Take in a reading with the same owner and a later deadline."""
-        cadence = self.cadence
-        since = now - cadence.last
-        if cadence.renewals == 0 and self.since_at_least:
-            interval, jitter = None, 0.0  # the renewal before this one was not seen
-        elif cadence.interval is None:
-            interval, jitter = since, 0.0
-        else:
-            interval = cadence.interval + _SMOOTHING * (since - cadence.interval)
-            jitter = max(abs(since - cadence.interval), cadence.jitter * _JITTER_DECAY)
-        self.cadence = Cadence(cadence.renewals + 1, now, interval, jitter)
+        complete = bool(self.cadence.renewals) or not self.since_at_least
+        self.cadence = self.cadence.renewed(now, complete=complete)
         self.lease = None if decoded.deadline is None else decoded.deadline - now
 
     def facts(self, now: float, presence: Presence, expected: Expected | None) -> Facts:
@@ -93,6 +84,7 @@ class Entry:
             since_at_least=self.since_at_least,
             cadence=self.cadence,
             expected=expected,
+            note=decoded.note,
         )
 
     def to_state(self, facts: Facts) -> LockState:

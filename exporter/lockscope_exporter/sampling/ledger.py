@@ -10,25 +10,29 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from lockscope_exporter.classify import Cadence, classify
+from lockscope_exporter.classify import Cadence, state_of
 from lockscope_exporter.dialects import decode
 from lockscope_exporter.sampling.counts import NO_EXPIRY, Counts, leaves_bucket
 from lockscope_exporter.sampling.entry import Entry
 from lockscope_exporter.sampling.ordered import Ordered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from lockscope.prefixes import Prefixes
     from lockscope_exporter.dialects import Decoded, Reading
     from lockscope_exporter.sampling.entry import Presence
     from lockscope_exporter.sampling.expectations import Expectations
+    from lockscope_exporter.sampling.reader import Glance
     from lockscope_exporter.state import Family, LockState
 
 How = Literal["released", "expired", "evicted", "flushed"]
 
 TAKEOVER_WITHIN = 1.0  # seconds after an expiry in which the next owner counts as having taken over
 _REMEMBERED = 10_000  # expiries kept for that
+_AT_LEAST = 30.0  # seconds between two looks at a lock: what is expected of it is learned all the time
+_RELEARN = 10.0  # seconds between two looks at what was learned
+_COMING = 0.05  # seconds before a deadline in which a missing key is no surprise
 _SOON = 0.001  # seconds; a lock is never looked at again sooner, whatever rounding says
 
 
@@ -40,17 +44,19 @@ class News:
         at: unix time in seconds when the change was noticed, by the server's clock.
         seen: the change was seen to happen, by a feed that misses none; else it was found later.
         initial: nobody had looked before: what is there now is no event.
-        writes: writes to the key that the feed told of since it was last read; 0 if it cannot tell.
+        overwrite: the feed says that one write alone came since the last reading.
         end: how the lock ended, if the feed said so.
-        slack: seconds by which deadlines and ``at`` may disagree.
+        slack: seconds by which a deadline and ``at`` may disagree.
+        jitter: seconds by which two readings of one deadline may differ.
     """
 
     at: float
     seen: bool = True
     initial: bool = False
-    writes: int = 0
+    overwrite: bool = False
     end: How | None = None
     slack: float = 0.005
+    jitter: float = 0.0
 
 
 class Ledger:
@@ -68,12 +74,13 @@ class Ledger:
     ) -> None:
         self.target = target
         self.presence = presence
-        self.confirm: list[tuple[str, int, bytes]] = []
+        self._confirm: list[tuple[str, int, bytes]] = []
         self._prefixes = prefixes
         self._expectations = expectations
         self._dbs: dict[int, dict[bytes, tuple[Entry, ...]]] = {}
         self._families: dict[tuple[str, int], Counts] = {}
         self._timers: Ordered[Entry] = Ordered(_look_at)
+        self._relearn = 0.0
         self._workers: dict[str, set[Entry]] = {}
         self._expired: OrderedDict[tuple[int, bytes, bytes | None], tuple[float, bytes]] = OrderedDict()
 
@@ -110,6 +117,7 @@ class Ledger:
             else:
                 entry = self._change_owner(entry, node, decoded, news)
                 differs = True
+            entry.expires = reading.deadline
             after.append(entry)
         for entry in old.values():
             self._end(entry, news)
@@ -131,23 +139,62 @@ class Ledger:
         return True
 
     def tick(self, now: float) -> None:
-        """Let time pass: deadlines, buckets, states. Keys that need to be read go to ``confirm``."""
+        """Let time pass: deadlines, buckets, states. ``take_due`` says what has to be read."""
         for entry in self._timers.due(now):
             entry.look_at = None
             deadline = entry.decoded.deadline
             if deadline is not None and deadline <= now:
                 self._hide(entry)
-                self.confirm.append((entry.node, entry.db, entry.key))
+                self._confirm.append((entry.node, entry.db, entry.key))
                 continue
             if entry.decoded.next_change is not None and entry.decoded.next_change <= now:
                 entry.decoded = replace(entry.decoded, next_change=None)
-                self.confirm.append((entry.node, entry.db, entry.key))
+                self._confirm.append((entry.node, entry.db, entry.key))
             self._judge(entry, now)
+        if now >= self._relearn:
+            self._relearn = now + _RELEARN
+            for counts in self._families.values():
+                counts.expected = self._expectations.of(counts.prefix, now)
         while self._expired:
             at, _ = next(iter(self._expired.values()))
             if at > now - TAKEOVER_WITHIN and len(self._expired) <= _REMEMBERED:
                 break
             self._expired.popitem(last=False)
+
+    def take_due(self, node: str) -> list[tuple[int, bytes]]:
+        """Return database and key of what is to be read on a node because time passed; once."""
+        due = [(db, key) for where, db, key in self._confirm if where == node]
+        if due:
+            self._confirm = [item for item in self._confirm if item[0] != node]
+        return due
+
+    def rename(self, old: str, new: str) -> None:
+        """Hand the locks of one node to another, which is to be read for them."""
+        for entry in self._entries():
+            if entry.node == old:
+                entry.node = new
+
+    def assign(self, owner: Callable[[bytes], str | None]) -> list[tuple[str, int, bytes]]:
+        """Give every lock to the node that owns its key now.
+
+        Args:
+            owner: returns the name of a key's node, ``None`` if no node serves it.
+
+        Returns:
+            New node, database and key of those that moved, to be read there.
+        """
+        moved = []
+        for entry in self._entries():
+            node = owner(entry.key)
+            if node is not None and node != entry.node:
+                entry.node = node
+                moved.append((node, entry.db, entry.key))
+        return moved
+
+    def assign_key(self, db: int, key: bytes, node: str) -> None:
+        """Give the locks of one key to a node that is about to be read for it."""
+        for entry in self._dbs.get(db, {}).get(key, ()):
+            entry.node = node
 
     def suspend(self, node: str) -> None:
         """Count out the locks of a node that is out of reach; they come back when they are read again."""
@@ -182,9 +229,34 @@ class Ledger:
         entries = [entry for keys in self._dbs.values() for entry in keys.get(key, ()) if not entry.hidden]
         return [entry.to_state(entry.facts(now, self.presence, entry.counts.expected)) for entry in entries]
 
+    def early(self, db: int, key: bytes, now: float) -> bool:
+        """Tell whether the key of a live lock has no business to be gone yet."""
+        entries = self._dbs.get(db, {}).get(key, ())
+        return bool(entries) and (entries[0].expires is None or entries[0].expires > now + _COMING)
+
     def knows(self, db: int, key: bytes) -> bool:
         """Tell whether a key held a lock when last read."""
         return key in self._dbs.get(db, ())
+
+    def agrees(self, db: int, glance: Glance, now: float, jitter: float) -> bool:
+        """Tell whether a glance at a key fits what the ledger says of it.
+
+        A lock that never expires never agrees: its owner may have changed without a trace, only reading
+        tells. One whose deadline has come is not judged: it is about to be read anyway.
+
+        Args:
+            db: database number.
+            glance: what was seen.
+            now: unix time in seconds.
+            jitter: seconds by which two readings of one deadline may differ.
+        """
+        entries = self._dbs.get(db, {}).get(glance.key, ())
+        if not entries:
+            return glance.type == "none"
+        expires = entries[0].expires
+        if entries[0].hidden or (expires is not None and expires <= now + _COMING):
+            return True
+        return expires is not None and glance.type != "none" and _close(expires, glance.deadline, jitter)
 
     def keys(self, db: int, node: str) -> list[bytes]:
         """Return the keys of one database that hold locks on a node, as far as known."""
@@ -201,23 +273,23 @@ class Ledger:
     # --- what happened to one lock ---
 
     def _acquire(self, db: int, node: str, key: bytes, decoded: Decoded, news: News) -> Entry:
-        counts = self._counts(key, db)
+        counts = self._counts(key, db, news.at)
         entry = Entry(key, db, node, counts, decoded, news.at)
-        if news.seen and not news.initial:
+        if not news.initial:
             entry.lease = entry.first_lease = _remaining(decoded, news.at)
+        if news.seen and not news.initial:
+            pass
         elif decoded.started_at is not None and decoded.started_at <= news.at:
             entry.held_since = decoded.started_at
         else:
             entry.since_at_least = True
         entry.cadence = Cadence(last=news.at)
         if not news.initial:
-            counts.acquired += 1
+            counts.acquired += _weight(decoded)
             taken = self._expired.pop((db, key, decoded.field), None)
             if taken is not None and taken[1] != decoded.owner_identity:
                 counts.takeover += 1
-        for holder in decoded.holders:
-            if holder.worker is not None:
-                self._workers.setdefault(holder.worker, set()).add(entry)
+        self._register(entry)
         self._show(entry, news.at)
         return entry
 
@@ -225,8 +297,8 @@ class Ledger:
         """Take in a reading with the owner unchanged; return whether anything else changed."""
         before, after = entry.decoded.deadline, decoded.deadline
         entry.node = node
-        later = before is not None and after is not None and after - before > news.slack
-        changed = entry.decoded != decoded and (later or not _close(before, after, news.slack))
+        later = before is not None and after is not None and after - before > news.jitter
+        changed = not _close(before, after, news.jitter)
         if not entry.hidden:
             entry.counts.leave(entry)
         if later:
@@ -242,20 +314,15 @@ class Ledger:
         old = {holder.token for holder in entry.decoded.holders}
         new = {holder.token for holder in decoded.holders}
         counts = entry.counts
-        if len(old) > 1 or len(new) > 1 or old & new:
+        if old & new:
             counts.acquired += len(new - old)
             counts.ended[self._how(entry, news)] += len(old - new)
-            self._forget_workers(entry)
-            if not entry.hidden:
-                counts.leave(entry)
-            fresh = replace(entry, node=node, decoded=decoded, hidden=False, look_at=None)
-            entry.live = False
-            for holder in decoded.holders:
-                if holder.worker is not None:
-                    self._workers.setdefault(holder.worker, set()).add(fresh)
-            self._show(fresh, news.at)
-            return fresh
-        if self._how(entry, news) == "released" and news.writes == 1 and news.end is None:
+            self._drop(entry)
+            entry = replace(entry, node=node, decoded=decoded, live=True, hidden=False, look_at=None)
+            self._register(entry)
+            self._show(entry, news.at)
+            return entry
+        if news.overwrite and self._how(entry, news) == "released":
             counts.takeover += 1
             self._drop(entry)
         else:
@@ -264,7 +331,7 @@ class Ledger:
 
     def _end(self, entry: Entry, news: News) -> None:
         how = self._how(entry, news)
-        entry.counts.ended[how] += 1
+        entry.counts.ended[how] += _weight(entry.decoded)
         if how == "expired" and news.seen:
             self._expired[entry.db, entry.key, entry.decoded.field] = (
                 news.at,
@@ -286,7 +353,7 @@ class Ledger:
 
     def _show(self, entry: Entry, now: float, *, known: bool = False) -> None:
         """Count an entry in; ``known``: its place among the oldest is as it was."""
-        entry.state = classify(entry.facts(now, self.presence, entry.counts.expected))[0]
+        entry.state = state_of(entry.facts(now, self.presence, entry.counts.expected))
         entry.counts.enter(entry, now)
         if not known:
             entry.counts.started(entry)
@@ -298,14 +365,14 @@ class Ledger:
         entry.look_at = None
 
     def _judge(self, entry: Entry, now: float) -> None:
-        state = classify(entry.facts(now, self.presence, entry.counts.expected))[0]
+        state = state_of(entry.facts(now, self.presence, entry.counts.expected))
         entry.counts.move(entry, state, now)
         self._schedule(entry, now)
 
     def _schedule(self, entry: Entry, now: float) -> None:
         """Note when the entry's state or TTL bucket may change next without any news."""
         decoded = entry.decoded
-        times = []
+        times = [now + _AT_LEAST]
         if decoded.deadline is not None and entry.slot != NO_EXPIRY:
             times.append(leaves_bucket(decoded.deadline, entry.slot))
         if decoded.next_change is not None:
@@ -314,11 +381,10 @@ class Ledger:
         limit = expected.seconds if expected is not None else entry.first_lease
         if limit is not None and entry.held_since + limit > now:
             times.append(entry.held_since + limit)
-        interval = entry.cadence.interval
-        if interval is not None and entry.state != "stalled":
-            missed = entry.cadence.last + 1.5 * interval
-            times.append(missed if missed > now else now + max(interval / 4, 0.1))
-        entry.look_at = max(min(times), now + _SOON) if times else None
+        missed = entry.cadence.missed_two_at()
+        if missed is not None and missed > now:
+            times.append(missed)
+        entry.look_at = max(min(times), now + _SOON)
         self._timers.add(entry)
 
     def _drop(self, entry: Entry) -> None:
@@ -326,9 +392,14 @@ class Ledger:
             entry.counts.leave(entry)
         entry.live = False
         entry.look_at = None
-        self._forget_workers(entry)
+        self._unregister(entry)
 
-    def _forget_workers(self, entry: Entry) -> None:
+    def _register(self, entry: Entry) -> None:
+        for holder in entry.decoded.holders:
+            if holder.worker is not None:
+                self._workers.setdefault(holder.worker, set()).add(entry)
+
+    def _unregister(self, entry: Entry) -> None:
         for holder in entry.decoded.holders:
             if holder.worker is not None:
                 entries = self._workers.get(holder.worker)
@@ -337,12 +408,12 @@ class Ledger:
                     if not entries:
                         del self._workers[holder.worker]
 
-    def _counts(self, key: bytes, db: int) -> Counts:
+    def _counts(self, key: bytes, db: int, now: float) -> Counts:
         prefix = self._prefixes.of(key)
         counts = self._families.get((prefix, db))
         if counts is None:
             counts = self._families[prefix, db] = Counts(prefix, db, self.target)
-            counts.expected = self._expectations.of(prefix)
+            counts.expected = self._expectations.of(prefix, now)
         return counts
 
     def _entries(self) -> Iterator[Entry]:
@@ -353,6 +424,11 @@ class Ledger:
 
 def _look_at(entry: Entry) -> float | None:
     return entry.look_at if entry.live and not entry.hidden else None
+
+
+def _weight(decoded: Decoded) -> int:
+    """Return for how many holders a lock counts when it is taken or ends."""
+    return max(len(decoded.holders), 1)
 
 
 def _remaining(decoded: Decoded, now: float) -> float | None:

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import threading
 import time
-from functools import partial
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lockscope.prefixes import Prefixes
-from lockscope_exporter.connect import connect
-from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.sampling.expectations import Expectations
 from lockscope_exporter.sampling.ledger import Ledger
-from lockscope_exporter.sampling.node import Node, Place
+from lockscope_exporter.sampling.target import TargetMirror
 from lockscope_exporter.sampling.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import redis
-
-    from lockscope_exporter.redis_url import RedisUrl
     from lockscope_exporter.state import Family, Life, LockState, NodeStatus
     from lockscope_exporter.targets import SamplingOptions, Target
+
+_SAVE = 60.0  # seconds between two writes of the state file
+_POLL = 0.01  # seconds between two looks whether everything is ready
 
 
 class Mirror:
@@ -37,73 +35,87 @@ class Mirror:
     """
 
     def __init__(self, targets: Sequence[Target], options: SamplingOptions) -> None:
-        prefixes = Prefixes(options.prefix_patterns, options.max_prefixes)
-        expectations = Expectations(options.expected_hold)
-        self._nodes: list[Node] = []
-        for target in targets:
-            url = parse_redis_url(target.url)
-            ledger = Ledger(target.name, prefixes, expectations, _unknown)
-            place = Place(
-                target.name,
-                url.node,
-                target.dbs or (url.db,),
-                partial(_open, url, options.timeout),
+        self._prefixes = Prefixes(options.prefix_patterns, options.max_prefixes)
+        self._expectations = Expectations(options.expected_hold, options.state_file)
+        self._targets = [
+            TargetMirror(
+                target,
+                Watch(target.patterns),
+                options,
+                Ledger(target.name, self._prefixes, self._expectations, _unknown),
             )
-            self._nodes.append(Node(place, Watch(target.patterns), options, ledger, threading.RLock()))
+            for target in targets
+        ]
+        self._stopping = threading.Event()
+        self._saver: threading.Thread | None = None
+        if options.state_file is not None:
+            self._saver = threading.Thread(target=self._save, name="lockscope-state", daemon=True)
 
     def start(self) -> None:
         """Begin sampling in background threads."""
-        for node in self._nodes:
-            node.start()
+        self._expectations.load(time.time())
+        if self._saver is not None:
+            self._saver.start()
+        for target in self._targets:
+            target.start()
 
     def stop(self) -> None:
         """Stop the threads and close the connections; idempotent."""
-        for node in self._nodes:
-            node.stop()
-        for node in self._nodes:
-            node.join()
+        self._stopping.set()
+        for target in self._targets:
+            target.stop()
+        for target in self._targets:
+            target.join()
+        if self._saver is not None and self._saver.is_alive():
+            self._saver.join()
 
     def ready(self) -> bool:
         """Tell whether every target was sampled completely at least once, or found unreachable."""
-        return all(node.settled.is_set() for node in self._nodes)
+        return all(target.settled() for target in self._targets)
 
     def wait_ready(self, timeout: float) -> bool:
         """Wait up to ``timeout`` seconds for ``ready``; return it."""
         deadline = time.monotonic() + timeout
-        return all(node.settled.wait(max(deadline - time.monotonic(), 0.0)) for node in self._nodes)
+        while not self.ready():
+            if self._stopping.wait(_POLL) or time.monotonic() > deadline:
+                return self.ready()
+        return True
 
     def nodes(self) -> Sequence[NodeStatus]:
         """Return how sampling of each node stands."""
-        return [node.status() for node in self._nodes]
+        return [status for target in self._targets for status in target.status()]
 
     def families(self) -> Sequence[Family]:
         """Return the running counts by prefix; cost grows with the prefixes, not with the locks."""
         families: list[Family] = []
-        for node in self._nodes:
-            with node.guard:
-                families += node.ledger.families(node.now())
+        for target in self._targets:
+            with target.guard:
+                found = target.ledger.families(target.now())
+            known = target.known()
+            families += found if known else [replace(family, known=False) for family in found]
         return families
 
     def locks(self) -> Sequence[LockState]:
         """Return every live lock, classified now; cost grows with the locks."""
         states: list[LockState] = []
-        for node in self._nodes:
-            with node.guard:
-                states += node.ledger.states(node.now())
+        for target in self._targets:
+            with target.guard:
+                states += target.ledger.states(target.now())
         return states
 
     def lock(self, key: bytes, field: bytes | None = None) -> LockState | None:
         """Return one live lock, or ``None`` if no lock of that key is known."""
-        for node in self._nodes:
-            with node.guard:
-                for state in node.ledger.find(key, node.now()):
+        for target in self._targets:
+            with target.guard:
+                for state in target.ledger.find(key, target.now()):
                     if state.field == field:
                         return state
         return None
 
-
-def _open(url: RedisUrl, timeout: float, db: int) -> redis.Redis:
-    return connect(url, timeout=timeout, db=db)
+    def _save(self) -> None:
+        while not self._stopping.wait(_SAVE):
+            self._expectations.save(time.time())
+        self._expectations.save(time.time())
 
 
 def _unknown(_worker: str) -> tuple[Life, float | None]:

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import redis
-from redis.exceptions import ResponseError
 
 from lockscope_exporter.explain import explain
+from lockscope_exporter.sampling.facts import eviction_safe, warnings
 from lockscope_exporter.sampling.session import Session
 from lockscope_exporter.state import NodeStatus
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lockscope_exporter.sampling.ledger import Ledger
     from lockscope_exporter.sampling.watch import Watch
+    from lockscope_exporter.state import ServerFacts
     from lockscope_exporter.targets import SamplingOptions
 
 _log = logging.getLogger(__name__)
@@ -65,14 +66,22 @@ class Node:
         self.guard = guard
         self.stopping = threading.Event()
         self.settled = threading.Event()
+        self.resync_wanted = threading.Event()
         self.swept = False
-        self.up = False
-        self.error = "not sampled yet"
-        self.heard = time.monotonic()
-        self.mode = "scan"
-        self.resyncs: dict[str, int] = {}
+        self.mode = "scan" if options.mode == "scan" else "tracking"
+        self.feed_warnings: tuple[str, ...] = ()
         self.corrections = 0
-        self.offset = 0.0
+        self.restarted = False
+        self.reason = "reconnect"
+        self.elsewhere: Callable[[int, bytes, tuple[str, int]], None] = _ignore
+        self._facts: ServerFacts | None = None
+        self._up = False
+        self._error = "not sampled yet"
+        self._heard = time.monotonic()
+        self._offset = time.time() - time.monotonic()
+        self._unreadable = 0
+        self._resyncs: dict[str, int] = {}
+        self._requests: list[tuple[int, bytes]] = []
         self._thread = threading.Thread(
             target=self._run, name=f"lockscope-{place.target}-{place.name}", daemon=True
         )
@@ -90,52 +99,113 @@ class Node:
         if self._thread.is_alive():
             self._thread.join()
 
+    @property
+    def running(self) -> bool:
+        """Whether the thread has not ended."""
+        return self._thread.is_alive()
+
+    @property
+    def up(self) -> bool:
+        """Whether the last sample succeeded."""
+        return self._up
+
     def now(self) -> float:
         """Return the server's unix time in seconds, as far as known."""
-        return time.monotonic() + self.offset if self.offset else time.time()
+        return time.monotonic() + self._offset
 
     def status(self) -> NodeStatus:
         """Return how sampling stands."""
+        known = self._facts
         return NodeStatus(
             target=self.place.target,
             node=self.place.name,
-            up=self.up,
+            up=self._up,
             mode=self.mode,
-            age_seconds=time.monotonic() - self.heard,
-            error=self.error,
-            resyncs=dict(self.resyncs),
+            age_seconds=max(time.monotonic() - self._heard, 0.0),
+            error=self._error,
+            resyncs=dict(self._resyncs),
             corrections=self.corrections,
+            eviction_safe=None if known is None else eviction_safe(known),
+            evicted_keys=None if known is None else known.evicted_keys,
+            warnings=self._warnings(),
+            facts=known,
         )
 
-    def alive(self) -> None:
-        """Note that the server answered and everything in the ledger is current."""
-        self.heard = time.monotonic()
-        self.up = True
-        self.error = ""
+    # --- what the session says ---
+
+    def alive(self, heard: float, offset: float, unreadable: int) -> None:
+        """Note that the server answered and what the ledger says is current.
+
+        Args:
+            heard: monotonic time in seconds of the last answer.
+            offset: the server's unix time minus monotonic time, seconds.
+            unreadable: keys that this user may not read.
+        """
+        self._heard = heard
+        self._offset = offset
+        self._unreadable = unreadable
+        self._error = ""
+        self._up = True
+
+    def learn(self, facts: ServerFacts | None) -> None:
+        """Note what the server says of itself."""
+        if facts is not None and facts is not self._facts:
+            self.restarted = self._facts is not None and facts.run_id != self._facts.run_id
+            self._facts = facts
+
+    def resynced(self, reason: str) -> None:
+        """Count a resynchronisation."""
+        self._resyncs[reason] = self._resyncs.get(reason, 0) + 1
+
+    # --- what other nodes of a cluster say ---
+
+    def request(self, db: int, key: bytes) -> None:
+        """Have a key read that is said to be here now."""
+        self._requests.append((db, key))
+
+    def take_requests(self) -> list[tuple[int, bytes]]:
+        """Return the keys to read; once."""
+        if not self._requests:
+            return []
+        requests, self._requests = self._requests, []
+        return requests
+
+    # --- the thread ---
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE
         while not self.stopping.is_set():
             session = Session(self)
-            began = time.monotonic()
             try:
                 session.run()
             except (redis.RedisError, OSError) as error:
-                self._failed(error)
+                self._failed(error, session)
             except Exception as error:  # noqa: BLE001 - whatever it is, sampling has to go on
                 _log.exception("sampling %s failed", self.place.name)
-                self._failed(error)
+                self._failed(error, session)
             finally:
                 session.close()
-            if time.monotonic() - began > _LONGEST_PAUSE:
-                pause = _FIRST_PAUSE
+            pause = _FIRST_PAUSE if session.live else min(2 * pause, _LONGEST_PAUSE)
             self.stopping.wait(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
 
-    def _failed(self, error: BaseException) -> None:
-        what, fix = explain(error)
-        self.up = False
-        self.error = f"{what}; {fix}" if isinstance(error, ResponseError | redis.ConnectionError) else what
+    def _failed(self, error: BaseException, session: Session) -> None:
+        if session.live and isinstance(error, redis.ConnectionError):
+            return  # cut off, not dead: one new attempt before anything is said
+        reason = explain(error)
+        self._error = f"{reason.what}; {reason.fix}"
+        self._up = False
         with self.guard:
             self.ledger.suspend(self.place.name)
         self.settled.set()
+
+    def _warnings(self) -> tuple[str, ...]:
+        found = list(self.feed_warnings)
+        if self._unreadable:
+            found.append(f"{self._unreadable} keys may not be read by this user: grant them or watch fewer")
+        if self._facts is not None:
+            found += warnings(self._facts)
+        return tuple(found)
+
+
+def _ignore(_db: int, _key: bytes, _address: tuple[str, int]) -> None:
+    """Do nothing: a server that is no cluster node moves no keys."""

@@ -21,11 +21,11 @@ from lockscope_exporter.sampling.composite import read_composite
 from lockscope_exporter.sampling.wire import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
 
     from lockscope_exporter.sampling.wire import Line
 
-_CHUNK = 256  # keys read together: bounds memory, and how long one burst keeps the server
+CHUNK = 256  # keys read together: bounds memory, and how long one burst keeps the server
 _OVERHEAD = 512  # bytes that MEMORY USAGE counts beside key and value, at most
 _MISSING = -2  # what PTTL and PEXPIRETIME say of a key that does not exist
 
@@ -37,6 +37,14 @@ class Asked(NamedTuple):
     dialect: str | None
 
 
+class Glance(NamedTuple):
+    """Type (``none`` if it does not exist) and deadline of a key."""
+
+    key: bytes
+    type: str
+    deadline: float | None
+
+
 @dataclass(slots=True)
 class Sample:
     """What one read found.
@@ -45,20 +53,21 @@ class Sample:
         readings: keys that exist, with their values where their type is one that locks have.
         gone: keys that do not exist, and when that was, by the server's clock.
         again: keys that changed while they were read; ask anew.
-        elsewhere: keys that another node of the cluster owns now.
+        elsewhere: keys that another node of the cluster serves now, and that node's host and port.
         forbidden: keys that this user may not read.
     """
 
     readings: list[Reading] = field(default_factory=list)
     gone: list[tuple[bytes, float]] = field(default_factory=list)
     again: list[Asked] = field(default_factory=list)
-    elsewhere: list[bytes] = field(default_factory=list)
+    elsewhere: list[tuple[bytes, tuple[str, int]]] = field(default_factory=list)
     forbidden: list[bytes] = field(default_factory=list)
 
     def sort_out(self, item: Asked, answer: Any) -> bool:
         """File a key away if the answer says that it cannot be read here; tell whether it did."""
-        if moved(answer):
-            self.elsewhere.append(item.key)
+        address = moved(answer)
+        if address is not None:
+            self.elsewhere.append((item.key, address))
         elif forbidden(answer):
             self.forbidden.append(item.key)
         else:
@@ -77,11 +86,11 @@ class Reader:
         self.line = line
         self.abilities = line.abilities
 
-    def read(self, keys: Iterable[Asked], known: Callable[[bytes], bool]) -> Sample:
+    def read(self, keys: Sequence[Asked], known: Callable[[bytes], bool]) -> Sample:
         """Read keys as they are now.
 
         Args:
-            keys: keys whose names say that they may be locks; no others are touched.
+            keys: keys whose names say that they may be locks; no others are touched. At most ``CHUNK``.
             known: tells of a key that it held a lock when last read, so that its size need not be asked.
 
         Returns:
@@ -91,17 +100,11 @@ class Reader:
             redis.ConnectionError, redis.TimeoutError: the connection is lost.
             redis.ResponseError: the server refuses what reading cannot do without.
         """
-        asked = list(keys)
         sample = Sample()
-        for start in range(0, len(asked), _CHUNK):
-            self._read_chunk(asked[start : start + _CHUNK], known, sample)
-        return sample
-
-    def _read_chunk(self, asked: Sequence[Asked], known: Callable[[bytes], bool], sample: Sample) -> None:
         strings: list[tuple[Asked, float | None]] = []
-        for item, type_name, deadline, size, at in self._look(asked, known, sample):
+        for item, type_name, deadline, size, at in self._look(keys, known, sample):
             how = plan(item.key, type_name, item.dialect)
-            if how is None or size > 2 * (len(item.key) + MAX_VALUE) + _OVERHEAD:
+            if how is None or (type_name == "string" and size > 2 * (len(item.key) + MAX_VALUE) + _OVERHEAD):
                 sample.readings.append(Reading(item.key, type_name, None, deadline, at))
             elif type_name == "string":
                 strings.append((item, deadline))
@@ -115,6 +118,28 @@ class Reader:
                     sample.sort_out(item, answer)
         if strings:
             self._read_strings(strings, sample)
+        return sample
+
+    def glance(self, keys: Sequence[Asked]) -> list[Glance]:
+        """Look at type and expiry only, which leaves the keys' idle time alone.
+
+        Args:
+            keys: keys whose names say that they may be locks; at most ``CHUNK``.
+
+        Returns:
+            What was seen; keys that cannot be read are left out.
+        """
+        commands: list[bytes] = []
+        for item in keys:
+            commands += (pack(b"TYPE", item.key), pack(self.abilities.expiry, item.key))
+        at, answers = self.line.ask_at(commands)
+        aside = Sample()
+        found = []
+        for item, type_name, expires in zip(keys, answers[::2], answers[1::2], strict=True):
+            if not (aside.sort_out(item, type_name) or aside.sort_out(item, expires)):
+                deadline = self.abilities.deadline(value(expires), at)
+                found.append(Glance(item.key, value(type_name).decode(), deadline))
+        return found
 
     def _look(
         self, asked: Sequence[Asked], known: Callable[[bytes], bool], sample: Sample

@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from redis.exceptions import ResponseError
 
 from lockscope_exporter.sampling.answers import Abilities
 from lockscope_exporter.sampling.clock import ServerClock
-from lockscope_exporter.sampling.ledger import News
-from lockscope_exporter.sampling.reader import Asked, Reader
+from lockscope_exporter.sampling.feeds.changes import Change, Changes
+from lockscope_exporter.sampling.feeds.choose import choose_feed
+from lockscope_exporter.sampling.feeds.scan import NoFeed
+from lockscope_exporter.sampling.feeds.tracking import TrackingFeed
+from lockscope_exporter.sampling.intake import Cause, Intake
+from lockscope_exporter.sampling.reader import Reader
+from lockscope_exporter.sampling.resync import ROUND, Finder, Verifier
+from lockscope_exporter.sampling.server import ServerWatch
 from lockscope_exporter.sampling.sweep import Sweep
 from lockscope_exporter.sampling.watch import covering_glob
 from lockscope_exporter.sampling.wire import Line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import redis
+    from redis.connection import AbstractConnection
 
+    from lockscope_exporter.sampling.feeds.changes import Feed
     from lockscope_exporter.sampling.node import Node
 
 _TICK = 0.1  # seconds between looks at the clock when nothing happens
+_HURRY = 0.005  # seconds between two confirmations of deadlines, should the clocks disagree
+_PEXPIRETIME_SINCE = 7  # major version, which knows EVAL_RO too
+
+
+class Chore(Protocol):
+    """Something to do now and then."""
+
+    @property
+    def due(self) -> float:
+        """Monotonic time in seconds when to run next."""
+
+    def run(self) -> None:
+        """Do the next piece."""
 
 
 class Session:
@@ -30,17 +51,23 @@ class Session:
 
     Args:
         node: the node to sample.
+
+    Attributes:
+        live: everything known from before was read over this connection.
     """
 
     def __init__(self, node: Node) -> None:
-        self.node = node
-        self.clock = ServerClock()
-        self.abilities = Abilities()
-        self.first = not node.swept
+        self.live = False
+        self._node = node
+        self._first = not node.swept
+        self._settling = True
+        self._clock = ServerClock()
         self._clients: list[redis.Redis] = []
-        self._readers: dict[int, Reader] = {}
-        self._sweeps: dict[int, Sweep] = {}
-        self._unreadable: set[bytes] = set()
+        self._intakes: dict[int, Intake] = {}
+        self._finders: list[Finder] = []
+        self._chores: list[Chore] = []
+        self._feed: Feed = NoFeed(node.stopping)
+        self._confirmed = 0.0
 
     def run(self) -> None:
         """Connect, sweep, follow; return when the node is asked to stop.
@@ -49,94 +76,194 @@ class Session:
             redis.RedisError, OSError: the connection is lost or the server refuses what is needed.
         """
         self._connect()
-        glob = covering_glob(self.node.watch.globs)
-        for db, reader in self._readers.items():
-            self._sweeps[db] = Sweep(
-                reader.line,
-                glob,
-                lambda key: self.node.watch.lock(key)[0],
-                self.node.options.scan_budget,
-            )
-        while not self.node.stopping.is_set():
-            began = time.monotonic()
-            for db in self._readers:
-                self._pass(db)
+        server = ServerWatch(self._line, self._intakes.values())
+        server.run()
+        self._node.learn(server.facts)
+        self._start_feed(server)
+        self._catch_up()
+        self.live = True
+        while not self._node.stopping.is_set():
+            due = min(chore.due for chore in self._chores)
+            changes = self._feed.drain(min(max(due - time.monotonic(), 0.0), _TICK))
+            self._follow(changes)
+            server.exact = isinstance(self._feed, TrackingFeed) and self._feed.tells_evictions
+            self._confirm()
+            self._read_requested()
+            now = time.monotonic()
+            for chore in self._chores:
+                if chore.due <= now:
+                    chore.run()
             self._settle()
-            self._idle(began + self.node.options.interval)
+            self._report(server)
 
     def close(self) -> None:
         """Close every connection."""
-        for reader in self._readers.values():
-            reader.line.close()
+        self._feed.close()
+        for intake in self._intakes.values():
+            intake.reader.line.close()
         for client in self._clients:
             client.close()
 
-    def _connect(self) -> None:
-        for db in self.node.place.dbs:
-            client = self.node.place.open_client(db)
-            self._clients.append(client)
-            line = Line(client.connection_pool.get_connection(), self.abilities, self.clock)
-            self._readers[db] = Reader(line)
-        first = next(iter(self._readers.values())).line
-        try:
-            first.ask_one(b"PEXPIRETIME", b"lockscope:none")
-        except ResponseError:
-            self.abilities.pexpiretime = False
-            self.abilities.script = b"EVAL"
+    # --- beginning ---
 
-    def _pass(self, db: int) -> None:
-        """Read every known lock of a database, and everything that one pass over its keys finds."""
-        node, sweep = self.node, self._sweeps[db]
+    def _connect(self) -> None:
+        node = self._node
+        abilities = Abilities()
+        for db in node.place.dbs:
+            connection = self._open(db)
+            line = Line(connection, abilities, self._clock)
+            said: dict[Any, Any] = connection.handshake_metadata or {}
+            version = said.get(b"version") or line.info().get("redis_version", "7").encode()
+            if int(version.split(b".")[0]) < _PEXPIRETIME_SINCE:
+                abilities.pexpiretime = False
+                abilities.script = b"EVAL"
+            abilities.cluster = said.get(b"mode") == b"cluster"
+            self._intakes[db] = Intake(
+                node.place.name, db, Reader(line), node.watch, node.ledger, node.guard, node.stopping
+            )
+
+    def _open(self, db: int) -> AbstractConnection:
+        client = self._node.place.open_client(db)
+        self._clients.append(client)
+        connection: AbstractConnection = client.connection_pool.get_connection()
+        return connection
+
+    @property
+    def _line(self) -> Line:
+        return next(iter(self._intakes.values())).reader.line
+
+    def _start_feed(self, server: ServerWatch) -> None:
+        node = self._node
+        globs = node.watch.globs
+        chosen = choose_feed(
+            self._line,
+            lambda: self._open(node.place.dbs[0]),
+            globs,
+            node.place.dbs,
+            node.options,
+            node.stopping,
+        )
+        self._feed = chosen.feed
+        warnings = list(chosen.warnings)
+        if server.evicts and isinstance(chosen.feed, TrackingFeed):
+            try:
+                chosen.feed.also_evictions()
+            except ResponseError:
+                warnings.append("evictions are told from releases by their numbers only: no permission")
+        interval = node.options.interval
+        for intake in self._intakes.values():
+            if chosen.feed.mode == "scan":
+                self._sweep(intake, globs, fed=False, period=interval)
+                self._chores.append(Verifier(intake, self._look, interval, gentle=False))
+            else:
+                self._sweep(intake, globs, fed=True, period=0.0)
+                self._chores.append(Verifier(intake, self._repair, ROUND, gentle=True))
+                if chosen.blind:
+                    self._sweep(intake, chosen.blind, fed=False, period=interval)
+        self._chores.append(server)
+        node.mode = chosen.feed.mode
+        node.feed_warnings = tuple(warnings)
+
+    def _sweep(self, intake: Intake, globs: Sequence[bytes], *, fed: bool, period: float) -> None:
+        watch = self._node.watch
+        sweep = Sweep(
+            intake.reader.line,
+            covering_glob(globs),
+            lambda key: watch.lock(key)[0],
+            self._node.options.scan_budget,
+            period,
+        )
+        finder = Finder(intake, sweep, self._look, fed=fed)
+        self._finders.append(finder)
+        self._chores.append(finder)
+
+    def _catch_up(self) -> None:
+        """Read every lock known from before."""
+        node = self._node
+        if self._first:
+            node.resynced("start")
+            return
+        node.resynced("restart" if node.restarted else node.reason)
+        cause = Cause(end="flushed" if node.restarted else None)
+        for intake in self._intakes.values():
+            intake.look(intake.known(), cause)
+
+    # --- going on ---
+
+    def _follow(self, changes: Changes) -> None:
+        """Read what the feed told of, and what changed too fast to be read before."""
+        cause = Cause(
+            seen=not self._settling, initial=self._first, end="flushed" if changes.flushed else None
+        )
+        for intake in self._intakes.values():
+            told = changes.of(intake.db)
+            for key in intake.again:
+                told.setdefault(key, Change())
+            intake.again.clear()
+            if told:
+                intake.follow(told, cause)
+            if changes.flushed:
+                intake.look(intake.known(), cause)
+
+    def _confirm(self) -> None:
+        """Let the ledger's deadlines pass, and read the keys whose time has come."""
+        node = self._node
+        now = time.monotonic()
         with node.guard:
-            known = node.ledger.keys(db, node.place.name)
-        self._read(db, known)
-        passes = sweep.passes
-        while sweep.passes == passes and not node.stopping.is_set():
-            self._read(db, set(sweep.page()).difference(known))
-            self._tick()
-            node.stopping.wait(max(sweep.due - time.monotonic(), 0.0))
+            node.ledger.tick(self._clock.now())
+            if now - self._confirmed < _HURRY:
+                return
+            due = node.ledger.take_due(node.place.name)
+        if due:
+            self._confirmed = now
+            cause = Cause(seen=self._feed.mode != "scan" and not self._settling)
+            for db, intake in self._intakes.items():
+                intake.look({key for number, key in due if number == db}, cause)
+
+    def _read_requested(self) -> None:
+        """Read what other nodes of the cluster said is here now, and pass on what is elsewhere."""
+        requested = self._node.take_requests()
+        for db, intake in self._intakes.items():
+            keys = [key for number, key in requested if number == db]
+            if keys:
+                intake.look(keys, Cause(asking=True))
+            moved, intake.elsewhere = intake.elsewhere, []
+            for key, address in moved:
+                self._node.elsewhere(db, key, address)
+
+    def _look(self, intake: Intake, keys: Iterable[bytes]) -> None:
+        """Read keys at a time when differences are what is expected."""
+        intake.look(keys, Cause(initial=self._first))
+
+    def _repair(self, intake: Intake, keys: Iterable[bytes]) -> None:
+        """Read keys that do not look like what the ledger says, unless the feed has told of them by now."""
+        self._feed.settle()
+        changes = self._feed.drain(0.0)
+        self._follow(changes)
+        told = changes.of(intake.db)
+        wrong = intake.look([key for key in keys if key not in told], Cause(initial=self._first))
+        if not self._settling:
+            self._node.corrections += wrong
 
     def _settle(self) -> None:
-        self.first = False
-        self.node.swept = True
-        self.node.alive()
-        self.node.settled.set()
+        """Go over from a full sweep to gentle ones once every key was visited, and back when asked to."""
+        node = self._node
+        if node.resync_wanted.is_set():
+            node.resync_wanted.clear()
+            node.resynced("topology")
+            self._settling = True
+            for finder in self._finders:
+                finder.hurry(self._look)
+        elif self._settling and all(finder.complete for finder in self._finders):
+            self._settling = self._first = False
+            for finder in self._finders:
+                finder.relax(self._repair)
+            node.swept = True
+            node.settled.set()
 
-    def _idle(self, until: float) -> None:
-        while not self.node.stopping.wait(min(_TICK, max(until - time.monotonic(), 0.0))):
-            self._tick()
-            if time.monotonic() >= until:
-                return
-
-    def _tick(self) -> None:
-        """Let the ledger's deadlines pass, and confirm by reading."""
-        node = self.node
-        with node.guard:
-            node.ledger.tick(self.clock.now())
-            due = [item for item in node.ledger.confirm if item[0] == node.place.name]
-            node.ledger.confirm = [item for item in node.ledger.confirm if item[0] != node.place.name]
-        for db in self._readers:
-            keys = {key for _, number, key in due if number == db}
-            if keys:
-                self._read(db, keys)
-
-    def _read(self, db: int, keys: Iterable[bytes]) -> None:
-        """Read keys and hand what they hold to the ledger, until none changed while it was read."""
-        node, watch = self.node, self.node.watch
-        asked = [Asked(key, watch.lock(key)[1]) for key in keys if key not in self._unreadable]
-        while asked and not node.stopping.is_set():
-            sample = self._readers[db].read(asked, lambda key: node.ledger.knows(db, key))
-            node.offset = self.clock.offset
-            dialects = dict(asked)
-            with node.guard:
-                for reading in sample.readings:
-                    news = self._news(reading.read_at)
-                    node.ledger.take(db, node.place.name, reading, dialects[reading.key], news)
-                for key, at in sample.gone:
-                    node.ledger.gone(db, node.place.name, key, self._news(at))
-            self._unreadable.update(sample.forbidden)
-            node.heard = time.monotonic()
-            asked = sample.again
-
-    def _news(self, at: float | None) -> News:
-        return News(at if at is not None else self.clock.now(), seen=False, initial=self.first)
+    def _report(self, server: ServerWatch) -> None:
+        """Tell the node how it stands."""
+        intakes = self._intakes.values()
+        heard = max(self._feed.heard(), *(intake.last for intake in intakes))
+        self._node.learn(server.facts)
+        self._node.alive(heard, self._clock.offset, sum(len(intake.unreadable) for intake in intakes))

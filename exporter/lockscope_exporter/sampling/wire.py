@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from redis.exceptions import ResponseError
 
 from lockscope_exporter.sampling.answers import value
+from lockscope_exporter.sampling.facts import parse_info
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +31,7 @@ def pack(*parts: bytes) -> bytes:
 
 
 _TIME = pack(b"TIME")
+_ASKING = pack(b"ASKING")
 
 
 class Line:
@@ -42,12 +44,16 @@ class Line:
         connection: a connection of redis-py, used by this line alone and from one thread.
         abilities: what the server can do; shared by the lines to it.
         clock: learns the server's time; shared by the lines to it.
+
+    Attributes:
+        asking: every command asks for a slot that a cluster node is about to take over.
     """
 
     def __init__(self, connection: AbstractConnection, abilities: Abilities, clock: ServerClock) -> None:
         self.connection = connection
         self.abilities = abilities
         self.clock = clock
+        self.asking = False
 
     def ask(self, commands: Sequence[bytes]) -> list[Any]:
         """Send packed commands and return their answers, in bursts that cannot fill both socket buffers.
@@ -58,18 +64,9 @@ class Line:
         Returns:
             One answer each; an error of the server is returned as the exception, not raised.
         """
-        answers: list[Any] = []
-        burst: list[bytes] = []
-        size = 0
-        for command in commands:
-            burst.append(command)
-            size += len(command)
-            if size >= _FLUSH or len(burst) >= _BURST:
-                answers += self._exchange(burst)
-                burst, size = [], 0
-        if burst:
-            answers += self._exchange(burst)
-        return answers
+        if self.asking:
+            return self._ask([one for command in commands for one in (_ASKING, command)])[1::2]
+        return self._ask(commands)
 
     def ask_at(self, commands: Sequence[bytes]) -> tuple[float, list[Any]]:
         """Like ``ask``, and say when: unix time in seconds by the server's clock, just before the first."""
@@ -88,9 +85,32 @@ class Line:
         """
         return value(self._exchange([pack(*parts)])[0])
 
+    def info(self) -> dict[str, str]:
+        """Return the fields of ``INFO``.
+
+        Raises:
+            redis.ResponseError: the server refused it.
+        """
+        text: bytes = self.ask_one(b"INFO")
+        return parse_info(text.decode("utf-8", "replace"))
+
     def close(self) -> None:
         """Close the connection."""
         self.connection.disconnect()  # type: ignore[no-untyped-call]
+
+    def _ask(self, commands: Sequence[bytes]) -> list[Any]:
+        answers: list[Any] = []
+        burst: list[bytes] = []
+        size = 0
+        for command in commands:
+            burst.append(command)
+            size += len(command)
+            if size >= _FLUSH or len(burst) >= _BURST:
+                answers += self._exchange(burst)
+                burst, size = [], 0
+        if burst:
+            answers += self._exchange(burst)
+        return answers
 
     def _exchange(self, commands: list[bytes]) -> list[Any]:
         self.connection.send_packed_command([b"".join(commands)])  # type: ignore[no-untyped-call]

@@ -1,0 +1,212 @@
+"""From keys that may have changed to a ledger that says what they hold: read, and hand over."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lockscope_exporter.sampling.ledger import News
+from lockscope_exporter.sampling.reader import CHUNK, Asked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from threading import Event, RLock
+
+    from lockscope_exporter.sampling.clock import ServerClock
+    from lockscope_exporter.sampling.feeds.changes import Change
+    from lockscope_exporter.sampling.ledger import How, Ledger
+    from lockscope_exporter.sampling.reader import Reader, Sample
+    from lockscope_exporter.sampling.watch import Watch
+
+_ROUNDS = 3  # times that a key which changes while it is read is read again at once
+_SLACK = 0.005  # seconds by which the clocks of one host may seem to disagree
+_MAX_UNREADABLE = 10_000  # keys remembered as forbidden
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why keys are read.
+
+    Attributes:
+        seen: a feed that misses nothing told of them just now.
+        initial: nobody had looked at this node before.
+        end: how locks that are gone ended, if that is known.
+        asking: a cluster node is asked for slots that it is about to take over.
+    """
+
+    seen: bool = False
+    initial: bool = False
+    end: How | None = None
+    asking: bool = False
+
+
+class Intake:
+    """Reads keys of one database of one node, and tells the ledger.
+
+    Args:
+        node: name of the node.
+        db: database number.
+        reader: reads its keys.
+        watch: which keys may be locks.
+        ledger: where readings go.
+        guard: held around every use of the ledger.
+        stopping: set once the node is no longer to be listened to.
+
+    Attributes:
+        again: keys that changed each time they were read; to be read later.
+        elsewhere: keys that another cluster node serves now, and its host and port.
+        unreadable: keys that this user may not read.
+        evictions: says how many of so many locks that are gone early, of so many live ones, were evicted;
+            ``None`` for a server that evicts nothing.
+        last: monotonic time in seconds of the last answer.
+    """
+
+    def __init__(
+        self, node: str, db: int, reader: Reader, watch: Watch, ledger: Ledger, guard: RLock, stopping: Event
+    ) -> None:
+        self.db = db
+        self.reader = reader
+        self.again: set[bytes] = set()
+        self.elsewhere: list[tuple[bytes, tuple[str, int]]] = []
+        self.unreadable: set[bytes] = set()
+        self.evictions: Callable[[int, int], int] | None = None
+        self.last = time.monotonic()
+        self._node = node
+        self._watch = watch
+        self._ledger = ledger
+        self._guard = guard
+        self._stopping = stopping
+
+    @property
+    def clock(self) -> ServerClock:
+        """The server's clock."""
+        return self.reader.line.clock
+
+    def known(self) -> list[bytes]:
+        """Return the keys that hold locks here, as far as known."""
+        with self._guard:
+            return self._ledger.keys(self.db, self._node)
+
+    def follow(self, changes: Mapping[bytes, Change], cause: Cause) -> int:
+        """Read keys that a feed told of at the moment of this call.
+
+        Args:
+            changes: what the feed said of each.
+            cause: why they are read.
+
+        Returns:
+            How many of them differed from the ledger.
+        """
+        at = self.clock.now() - min(self.clock.round_trip, 1.0) / 2  # the news travelled for half of that
+        return self._read(changes, changes, cause, at)
+
+    def look(self, keys: Iterable[bytes], cause: Cause) -> int:
+        """Read keys that no feed told of; return how many of them differed from the ledger."""
+        return self._read(keys, {}, cause, None)
+
+    def knows(self, key: bytes) -> bool:
+        """Tell whether a key held a lock when last read."""
+        return self._ledger.knows(self.db, key)
+
+    def suspects(self, keys: Iterable[bytes]) -> list[bytes]:
+        """Return the keys that do not look like what the ledger says of them; touches none of them."""
+        found = []
+        jitter = self.reader.abilities.jitter
+        for chunk in self._chunks(keys):
+            glances = self.reader.glance(chunk)
+            self.last = time.monotonic()
+            with self._guard:
+                found += [
+                    glance.key
+                    for glance in glances
+                    if not self._ledger.agrees(self.db, glance, self.clock.now(), jitter)
+                ]
+        return found
+
+    def _evicted(self, sample: Sample, changes: Mapping[bytes, Change]) -> set[bytes]:
+        """Return the keys that are gone before their time because the server evicted them."""
+        if self.evictions is None:
+            return set()
+        with self._guard:
+            early = [
+                key
+                for key, at in sample.gone
+                if self._ledger.early(self.db, key, at) and (key not in changes or changes[key].end is None)
+            ]
+            live = len(self._ledger.keys(self.db, self._node)) if early else 0
+        return set(early[: self.evictions(len(early), live)]) if early else set()
+
+    def _chunks(self, keys: Iterable[bytes]) -> Iterator[Sequence[Asked]]:
+        chunk: list[Asked] = []
+        for key in keys:
+            wanted, dialect = self._watch.lock(key)
+            if wanted and key not in self.unreadable:
+                chunk.append(Asked(key, dialect))
+                if len(chunk) == CHUNK:
+                    yield chunk
+                    chunk = []
+        if chunk:
+            yield chunk
+
+    def _read(
+        self, keys: Iterable[bytes], changes: Mapping[bytes, Change], cause: Cause, at: float | None
+    ) -> int:
+        differing = 0
+        line = self.reader.line
+        line.asking = cause.asking
+        try:
+            for chunk in self._chunks(keys):
+                asked = chunk
+                for _ in range(_ROUNDS):
+                    sample = self.reader.read(asked, self.knows)
+                    self.last = time.monotonic()
+                    differing += self._hand_over(sample, dict(asked), changes, cause, at)
+                    asked = sample.again
+                    if not asked:
+                        break
+                self.again.update(item.key for item in asked)
+        finally:
+            line.asking = False
+        return differing
+
+    def _hand_over(
+        self,
+        sample: Sample,
+        dialects: Mapping[bytes, str | None],
+        changes: Mapping[bytes, Change],
+        cause: Cause,
+        at: float | None,
+    ) -> int:
+        differing = 0
+        evicted = self._evicted(sample, changes)
+        exact = self.reader.abilities.pexpiretime
+        usual = News(
+            0.0,
+            seen=cause.seen,
+            initial=cause.initial,
+            end=cause.end,
+            slack=_SLACK + min(self.clock.round_trip, 1.0) / 2 + (0.0 if exact else 0.05),
+            jitter=self.reader.abilities.jitter,
+        )
+        with self._guard:
+            if self._stopping.is_set():
+                return 0
+            for reading in sample.readings:
+                news = _told(usual, at or reading.read_at or 0.0, changes.get(reading.key))
+                differing += self._ledger.take(self.db, self._node, reading, dialects[reading.key], news)
+            for key, read_at in sample.gone:
+                news = _told(usual, at or read_at, changes.get(key))
+                if key in evicted and news.end is None:
+                    news = replace(news, end="evicted")
+                differing += self._ledger.gone(self.db, self._node, key, news)
+        self.elsewhere += sample.elsewhere
+        if len(self.unreadable) < _MAX_UNREADABLE:
+            self.unreadable.update(sample.forbidden)
+        return differing
+
+
+def _told(news: News, at: float, change: Change | None) -> News:
+    if change is None:
+        return replace(news, at=at)
+    return replace(news, at=at, overwrite=change.overwrite, end=change.end or news.end)

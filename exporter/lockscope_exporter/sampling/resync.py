@@ -1,0 +1,123 @@
+"""Repairing what no feed told of: known locks are glanced at in turn, and the keyspace is walked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lockscope_exporter.sampling.reader import CHUNK
+
+if TYPE_CHECKING:
+    from lockscope_exporter.sampling.intake import Intake
+    from lockscope_exporter.sampling.sweep import Sweep
+
+ROUND = 60.0  # seconds in which a gentle verifier glances at every known lock once, if its budget allows
+
+_KEY_COST = 5e-6  # seconds of a server core that a glance at one key takes at most
+_GENTLE = 0.005  # share of a core for these glances; as much again goes to the sweep
+_REMEMBERED = 50_000  # keys remembered as no locks
+_FORGOTTEN = 600.0  # seconds after which they are looked at again, in case the feed missed one
+
+Repair = Callable[["Intake", list[bytes]], None]
+
+
+class Verifier:
+    """Glances at the known locks of one database in turn.
+
+    Args:
+        intake: reads and knows its keys.
+        repair: takes keys that look different from what the ledger says.
+        round_: seconds from the start of one round to the next.
+        gentle: spread the work, and keep it within a share of a server core.
+    """
+
+    def __init__(self, intake: Intake, repair: Repair, round_: float, *, gentle: bool) -> None:
+        self.due = time.monotonic()
+        self._intake = intake
+        self._repair = repair
+        self._round = round_
+        self._gentle = gentle
+        self._began = self.due
+        self._queue: list[bytes] = []
+        self._size = 0
+
+    def run(self) -> None:
+        """Glance at the next few, and set ``due``, in monotonic seconds."""
+        now = time.monotonic()
+        if not self._queue:
+            self._began = now
+            self._queue = self._intake.known()
+            self._size = max(len(self._queue), 1)
+        batch, self._queue = self._queue[-CHUNK:], self._queue[:-CHUNK]
+        if batch:
+            suspects = self._intake.suspects(batch)
+            if suspects:
+                self._repair(self._intake, suspects)
+        if self._gentle:
+            share = self._round * len(batch) / self._size
+            self.due = now + max(len(batch) * _KEY_COST / _GENTLE, share if batch else 1.0)
+        elif not self._queue:
+            self.due = self._began + self._round
+
+
+class Finder:
+    """Looks at the keys that a sweep of one database finds and the ledger does not know.
+
+    What turned out to be no lock is remembered, so that values which are no locks are not read again and
+    again; a write to such a key comes by the feed.
+
+    Args:
+        intake: reads and knows its keys.
+        sweep: finds keys.
+        repair: takes keys that the ledger does not know.
+        fed: a feed tells of changes.
+    """
+
+    def __init__(self, intake: Intake, sweep: Sweep, repair: Repair, *, fed: bool) -> None:
+        self._sweep = sweep
+        self._before = 0
+        self._intake = intake
+        self._repair = repair
+        self._fed = fed
+        self._examined: set[int] = set()
+        self._forget = time.monotonic() + _FORGOTTEN
+
+    @property
+    def due(self) -> float:
+        """Monotonic time in seconds when to run again."""
+        return self._sweep.due
+
+    @property
+    def complete(self) -> bool:
+        """Whether every key was visited since the beginning or the last ``hurry``."""
+        return self._sweep.passes > self._before
+
+    def relax(self, repair: Repair) -> None:
+        """Go on gently, if a feed tells of changes: what is found now, it missed."""
+        if self._fed:
+            self._sweep.gentle = True
+            self._repair = repair
+
+    def hurry(self, repair: Repair) -> None:
+        """Visit every key again, quickly."""
+        self._sweep.restart()
+        self._before = self._sweep.passes
+        self._repair = repair
+
+    def run(self) -> None:
+        """Look at the next page."""
+        keys = [
+            key
+            for key in self._sweep.page()
+            if hash(key) not in self._examined and not self._intake.knows(key)
+        ]
+        if keys:
+            self._repair(self._intake, keys)
+        if not self._fed:
+            return
+        if time.monotonic() > self._forget:
+            self._examined.clear()
+            self._forget = time.monotonic() + _FORGOTTEN
+        if len(self._examined) < _REMEMBERED:
+            self._examined.update(hash(key) for key in keys if not self._intake.knows(key))
