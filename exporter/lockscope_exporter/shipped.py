@@ -30,6 +30,9 @@ _FOLDERS: dict[Kind, str] = {
 }
 
 
+_EDIT_THE_TABLE = "Written by `lockscope rules`: change it with the options of that command, not by hand."
+
+
 class ShippedFileError(Exception):
     """A shipped file is missing or a name does not exist; the message says which and what to do."""
 
@@ -69,8 +72,8 @@ def write_rules(
     Args:
         out: folder; files of the same names are replaced, others are left alone.
         options: what to write and with which numbers.
-        form: ``prometheus`` for two rule files, ``operator`` for one PrometheusRule manifest, ``grafana`` for
-            recording rules as Prometheus reads them and alerts as Grafana provisions them.
+        form: ``prometheus`` for one rule file a group, ``operator`` for one PrometheusRule manifest, ``grafana``
+            for recording rules as Prometheus reads them and alerts as Grafana provisions them.
 
     Returns:
         The files written, in the order they should be loaded.
@@ -87,20 +90,17 @@ def rule_files(options: RuleOptions, form: RuleFormat = "prometheus") -> dict[st
     recording, alerting = compile_rules(options)
     if form == "operator":
         manifest = prometheus_rule([*recording, *alerting])
-        return {
-            "lockscope.prometheusrule.yml": dump(
-                manifest, "Rules for Redis locks, for the Prometheus operator."
-            )
-        }
-    files = {"lockscope.recording.yml": dump({"groups": recording}, "Recording rules for Redis locks.")}
+        return {"lockscope.prometheusrule.yml": dump(manifest, _EDIT_THE_TABLE)}
+    groups = recording if form == "grafana" else [*recording, *alerting]
+    files = {rule_file_name(group["name"]): dump({"groups": [group]}, _EDIT_THE_TABLE) for group in groups}
     if form == "grafana":
-        document = alert_rule_file(alerting)
-        files["lockscope.grafana-alerts.yml"] = dump(
-            document, "Alerts on Redis locks, provisioned in Grafana."
-        )
-    else:
-        files["lockscope.alerts.yml"] = dump({"groups": alerting}, "Alerts on Redis locks.")
+        files["lockscope-grafana-alerts.yml"] = dump(alert_rule_file(alerting), _EDIT_THE_TABLE)
     return files
+
+
+def rule_file_name(group: str) -> str:
+    """Return the name of the file that holds a group; one group a file, so that each can be loaded alone."""
+    return f"{group.replace('.', '-')}.yml"
 
 
 def write_dashboards(out: Path, options: DashboardOptions | None = None) -> tuple[Path, ...]:

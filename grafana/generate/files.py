@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from grafana.generate.boards import BOARDS
+from grafana.generate.cases import CASES
+from grafana.generate.cases.kit import render as render_cases
 from grafana.generate.kit import render
 
-from lockscope_exporter.alerts import RuleOptions
+from lockscope_exporter.alerts import ALERT_NAMES, RuleOptions
 from lockscope_exporter.shipped import rule_files
 
 
@@ -13,4 +15,7 @@ def generated_files() -> dict[str, str]:
     """Return the text of each generated file by path relative to the repository."""
     files = {f"grafana/dashboards/{board.uid}.json": render(board) for board in BOARDS}
     files |= {f"grafana/rules/{name}": text for name, text in rule_files(RuleOptions()).items()}
+    for alert in ALERT_NAMES:
+        cases = [case for case in CASES if case.alert == alert]
+        files[f"grafana/rules/tests/{alert}.yml"] = render_cases(cases)
     return files

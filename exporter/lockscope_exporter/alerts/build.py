@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lockscope_exporter.alerts.limits import limits
 from lockscope_exporter.alerts.model import ALERT_PREFIX, Alert, Group, Record
@@ -12,14 +12,18 @@ from lockscope_exporter.alerts.promql import fill, scale_duration, translate
 from lockscope_exporter.alerts.table import ALERT_NAMES, ALERTING, RECORDING
 from lockscope_exporter.alerts.thresholds import THRESHOLDS
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 RuleGroup = dict[str, Any]
+FOR_DASHBOARDS = "instance_prefix:"  # the level that dashboards read: they select by instance
 _RECORDED = re.compile(r"\b[a-z_]+:redis_lock_\w+:\w+")
 
 
 def compile_rules(options: RuleOptions | None = None) -> tuple[list[RuleGroup], list[RuleGroup]]:
     """Return the recording and the alerting groups as Prometheus reads them.
 
-    Recording rules that no chosen alert uses are left out, except ``instance_prefix``: for dashboards.
+    Recording rules that neither a chosen alert nor a dashboard uses are left out.
 
     Raises:
         RuleOptionError: ``only`` or ``skip`` names an alert that does not exist, or nothing is left.
@@ -28,7 +32,8 @@ def compile_rules(options: RuleOptions | None = None) -> tuple[list[RuleGroup], 
     chosen = _chosen(options)
     alerting = [compiled for group in ALERTING if (compiled := _compile(group, options, chosen))["rules"]]
     recording = [_compile(group, options, chosen) for group in (*RECORDING, limits(options))]
-    used = _used(recording, alerting)
+    dashboards = {name for group in recording for name in _records(group) if name.startswith(FOR_DASHBOARDS)}
+    used = recorded_for(alerting, recording, dashboards)
     for group in recording:
         group["rules"] = [rule for rule in group["rules"] if rule["record"] in used]
     return [group for group in recording if group["rules"]], alerting
@@ -98,11 +103,17 @@ def _dashboard_url(rule: Alert, options: RuleOptions) -> str:
     return f"{options.dashboard_base_url.rstrip('/')}/d/{rule.dashboard}?from=now-3h&to=now{variables}"
 
 
-def _used(recording: list[RuleGroup], alerting: list[RuleGroup]) -> set[str]:
-    """Return the names of the recording rules that the alerts need, directly or through each other."""
+def recorded_for(alerting: list[RuleGroup], recording: list[RuleGroup], also: Iterable[str] = ()) -> set[str]:
+    """Return the names of the recording rules that the alerts need, directly or through each other.
+
+    Args:
+        alerting: compiled groups of alerts.
+        recording: compiled groups of recording rules.
+        also: names that are needed anyway.
+    """
     expressions = {rule["record"]: rule["expr"] for group in recording for rule in group["rules"]}
+    used = set(also)
     pending = [rule["expr"] for group in alerting for rule in group["rules"]]
-    used = {name for name in expressions if name.startswith("instance_prefix:")}
     pending += [expressions[name] for name in used]
     while pending:
         expr = pending.pop()
@@ -112,6 +123,10 @@ def _used(recording: list[RuleGroup], alerting: list[RuleGroup]) -> set[str]:
             used.add(name)
             pending.append(expressions[name])
     return used
+
+
+def _records(group: RuleGroup) -> list[str]:
+    return [rule["record"] for rule in group["rules"]]
 
 
 def _matched_by_name_regex(name: str, expr: str) -> bool:

@@ -98,16 +98,12 @@ LEASE = Group(
             severity="warning",
             expr="""
             (
-              (
-                sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_count[1h]))
-                - sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_bucket{le="0.8"}[1h]))
-                >= ${tight_holds}
-              )
-              / sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_count[1h]))
-              > ${tight_hold_ratio}
+              sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_count[1h]))
+              - sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_bucket{le="0.8"}[1h]))
+              >= ${tight_holds}
             )
-            unless
-              sum by ($by, prefix, job_type) (increase(redis_lock_renew_total{outcome="renewed"}[1h])) > 0
+            / sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_count[1h]))
+            > ${tight_hold_ratio}
             """,
             pending="5m",
             keep="15m",
@@ -139,6 +135,8 @@ LEASE = Group(
               sum by ($by, prefix, job_type) (increase(redis_lock_hold_seconds_sum[6h]))
               / sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_sum[6h]))
               >= ${loose_ttl_seconds}
+            unless
+              sum by ($by, prefix, job_type) (increase(redis_lock_renew_total{outcome="renewed"}[6h])) > 0
             """,
             pending="1h",
             keep="1h",

@@ -39,7 +39,7 @@ def known(window: str) -> Record:
         group by ($by, instance) (
           up offset {window} == 1 or time() - process_start_time_seconds < ${{{window}}}
         )
-        and on ($by, instance) {{__name__=~"redis_lock_(acquire_total|prefix_overflow_total|up)"}}
+        and on ($by, instance) {{__name__=~"redis_lock_.+_total|redis_lock_up"}}
         """,
     )
 

@@ -14,6 +14,7 @@ EVENTS = Group(
     "lockscope.events",
     (
         known("10m"),
+        known("5m"),
         Record(
             "prefix_job_type_outcome:redis_lock_acquire:increase10m",
             """
@@ -125,10 +126,9 @@ LEVELS = Group(
     ),
 )
 
-HISTORY = Group(
-    "lockscope.history",
+ACQUIRES = Group(
+    "lockscope.history-acquire",
     (
-        known("5m"),
         Record(
             "instance_prefix:redis_lock_acquire_valid:increase5m",
             """
@@ -153,6 +153,21 @@ HISTORY = Group(
             "prefix:redis_lock_acquire_failed:increase5m",
             "sum by ($by, prefix) (instance_prefix:redis_lock_acquire_failed:increase5m)",
         ),
+        # What each family is used to: the day before without the last hour, or trouble would be its own norm.
+        Record(
+            "prefix:redis_lock_acquire_failed:ratio1d",
+            """
+            sum_over_time(prefix:redis_lock_acquire_failed:increase5m[1d] offset 1h)
+            / sum_over_time(prefix:redis_lock_acquire_valid:increase5m[1d] offset 1h)
+            """,
+        ),
+    ),
+    interval="2m",
+)
+
+HISTORY = Group(
+    "lockscope.history",
+    (
         Record(
             "prefix_outcome:redis_lock_idempotency:increase5m",
             """
@@ -170,14 +185,6 @@ HISTORY = Group(
             """,
         ),
         Record("prefix:redis_lock_keys:min30m", "min_over_time(prefix:redis_lock_keys:max[30m])"),
-        # What each family is used to: the day before without the last hour, or trouble would be its own norm.
-        Record(
-            "prefix:redis_lock_acquire_failed:ratio1d",
-            """
-            sum_over_time(prefix:redis_lock_acquire_failed:increase5m[1d] offset 1h)
-            / sum_over_time(prefix:redis_lock_acquire_valid:increase5m[1d] offset 1h)
-            """,
-        ),
         Record(
             "prefix:redis_lock_idempotency_duplicate:ratio1d",
             """

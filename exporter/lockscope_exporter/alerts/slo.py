@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from lockscope_exporter.alerts.model import Alert, Group, Severity
 
-# (severity, long window, 5-minute spans in it, short window, burn factor)
-WINDOWS: tuple[tuple[Severity, str, int, str, float], ...] = (
-    ("critical", "1h", 12, "5m", 14.4),
-    ("critical", "6h", 72, "30m", 6),
-    ("warning", "1d", 288, "2h", 3),
-    ("warning", "3d", 864, "6h", 1),
+# (severity, long window, short window, burn factor)
+WINDOWS: tuple[tuple[Severity, str, str, float], ...] = (
+    ("critical", "1h", "5m", 14.4),
+    ("critical", "6h", "30m", 6),
+    ("warning", "1d", "2h", 3),
+    ("warning", "3d", "6h", 1),
 )
+# The growth over 5 minutes is recorded every 2: each failure is in two and a half of the samples.
+_SHARE_OF_SAMPLE = 0.4
 
 
-def _burn(severity: Severity, long: str, spans: int, short: str, factor: float) -> Alert:
+def _burn(severity: Severity, long: str, short: str, factor: float) -> Alert:
     def ratio(window: str) -> str:
         return (
             f"sum_over_time(prefix:redis_lock_acquire_failed:increase5m[{window}])"
@@ -36,15 +38,15 @@ def _burn(severity: Severity, long: str, spans: int, short: str, factor: float) 
               {ratio(short)}
               > {budget}
             and
-              {spans} * avg_over_time(prefix:redis_lock_acquire_failed:increase5m[{long}])
+              {_SHARE_OF_SAMPLE} * sum_over_time(prefix:redis_lock_acquire_failed:increase5m[{long}])
               >= ${{burn_failures}}
             """,
         pending="2m",
         summary=f"Acquiring {{{{ $labels.prefix }}}} burns its error budget {factor:g} times too fast",
         description=(
-            f"{{{{ $value | humanizePercentage }}}} of the acquires of {{{{ $labels.prefix }}}} by {{{{ "
-            f"$labels.job }}}} in the last {long}, and as many in the last {short}, timed out or failed: "
-            f"over {factor:g} times what the objective allows. Refused try-locks are not counted."
+            f"{{{{ $value | humanizePercentage }}}} of the acquires of {{{{ $labels.prefix }}}} by "
+            f"{{{{ $labels.job }}}} in the last {long} timed out or failed: over {factor:g} times what the "
+            f"objective allows, and the last {short} are no better. Refused try-locks are not counted."
         ),
         labels={"long_window": long, "short_window": short},
         dashboard="lockscope-slo",

@@ -6,12 +6,12 @@ from lockscope_exporter.alerts.acquire import ACQUIRE
 from lockscope_exporter.alerts.lease import LEASE
 from lockscope_exporter.alerts.model import Alert, Group
 from lockscope_exporter.alerts.queues import QUEUES
-from lockscope_exporter.alerts.recording import EVENTS, HISTORY, LEVELS
+from lockscope_exporter.alerts.recording import ACQUIRES, EVENTS, HISTORY, LEVELS
 from lockscope_exporter.alerts.sampler import SAMPLER, SERVER
 from lockscope_exporter.alerts.slo import SLO
 from lockscope_exporter.alerts.state import STATE
 
-RECORDING: tuple[Group, ...] = (EVENTS, LEVELS, HISTORY)
+RECORDING: tuple[Group, ...] = (EVENTS, LEVELS, ACQUIRES, HISTORY)
 ALERTING: tuple[Group, ...] = (ACQUIRE, LEASE, STATE, QUEUES, SLO, SERVER, SAMPLER)
 GROUPS: tuple[Group, ...] = (*RECORDING, *ALERTING)
 
