@@ -8,6 +8,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from lockscope_exporter.dialects import Reading
 from lockscope_exporter.progress import (
     MAX_FIELDS,

@@ -36,6 +36,8 @@ def _anything(_value: bytes) -> bool:
     return True
 
 
+# The instant is written anew when the lock is prolonged, so the host alone is its owner.
+_SHEDLOCK = token(_shedlock, _shedlock_owner, identity=lambda value: value.partition(b"@")[2])
 _HOLDER = hash_holders(_THREAD, count=small_count)
 
 DIALECTS = (
@@ -144,11 +146,11 @@ DIALECTS = (
         (
             Form(
                 "string",
-                token(_shedlock, _shedlock_owner),
+                _SHEDLOCK,
                 keys=(b"job-lock:*",),
                 example="job-lock:default:nightly-report",
             ),
-            Form("string", token(_shedlock, _shedlock_owner), example="any prefix"),
+            Form("string", _SHEDLOCK, example="any prefix"),
         ),
         ttl="Always set, `lockAtMostFor`. After the task the key stays until `lockAtLeastFor`: held, though "
         "nothing runs.",

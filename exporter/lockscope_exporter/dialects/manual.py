@@ -26,9 +26,9 @@ be freed. lockscope recognises a dialect by the name of the key, its type and th
   of the family as that dialect, whatever it looks like: use it where the bytes cannot tell libraries apart
   (*only by name* below), or for a prefix of your own. What you configure wins over recognition.
 - A dialect is named after the library it is best known from; others that write the same bytes are listed
-  with it. A lock of no known library is `generic`, if it is plausibly one. Under a name that says lock, mutex,
-  semaphore, lease or leader nearly anything is; under other names a random token, `host:pid`, or a word that
-  expires. Numbers, truth values, cached data and text with spaces are none there.
+  with it. A lock of no known library is `generic`, if it is plausibly one. Under a name that says lock,
+  mutex, semaphore, lease or leader nearly anything is; under other names a random token, `host:pid`, or a
+  word that expires. Numbers, truth values, cached data and text with spaces are none there.
 - Strings over {MAX_VALUE} bytes, and hashes, sorted sets and sets with more than {MAX_MEMBERS} members, are
   never locks. Lists and streams are never read.
 - Tokens are shown as fingerprints only. Host, process and job are shown where the value names them: tokens of

@@ -209,8 +209,8 @@ class Dialect:
         ecosystem: language.
         forms: the ways it writes a lock, most specific first; empty for keys that look like locks and are
             none.
-        companions: Redis globs of keys of the library that are never locks. A key that is a lock of some
-            form is none, so these may be broad.
+        companions: Redis globs of keys of the library that are never locks. Where a form's glob matches too,
+            the one with the longer fixed beginning wins and a draw goes to the form, so these may be broad.
         ttl: what to expect of the expiry, and how the library renews.
         release: what freeing a lock by hand takes.
         aliases: other names that the user may say.

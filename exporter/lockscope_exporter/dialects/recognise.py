@@ -33,6 +33,10 @@ _CACHED_KEY = 200  # bytes; longer keys are rare and would make the cache large
 _HEAD = 3  # bytes that globs are looked up by
 
 
+_Match = tuple[int, int]
+"""What a glob stands for, and the length of its fixed part: how much it says about a key."""
+
+
 class _Index:
     """Globs by what they begin with, so that a key is tried against few of them.
 
@@ -41,29 +45,30 @@ class _Index:
     """
 
     def __init__(self, globs: Iterable[tuple[bytes, int]]) -> None:
-        self._by_head: defaultdict[bytes, list[tuple[bytes, Callable[[bytes], object], int]]] = defaultdict(
-            list
-        )
-        self._others: list[tuple[bytes, Callable[[bytes], object], int]] = []
+        self._by_head: defaultdict[bytes, list[tuple[bytes, Callable[[bytes], object], _Match]]]
+        self._by_head = defaultdict(list)
+        self._others: list[tuple[bytes, Callable[[bytes], object], _Match]] = []
         needles = []
         for glob, meaning in globs:
-            entry = (_needle(glob), compile_glob(glob).fullmatch, meaning)
-            head = fixed_part(glob)[:_HEAD]
-            if len(head) == _HEAD:
-                self._by_head[head].append(entry)
+            fixed = fixed_part(glob)
+            entry = (_needle(glob), compile_glob(glob).fullmatch, (meaning, len(fixed)))
+            if len(fixed) >= _HEAD:
+                self._by_head[fixed[:_HEAD]].append(entry)
             else:
                 self._others.append(entry)
                 needles.append(re.escape(entry[0]))
         self._any_needle = re.compile(b"|".join(needles) if needles else b"(?!)").search
 
-    def find(self, key: bytes) -> set[int]:
-        """Return what the globs that match ``key`` stand for."""
-        found: set[int] = set()
+    def find(self, key: bytes) -> set[_Match]:
+        """Return what the globs that match ``key`` stand for, each with the length of its fixed part."""
+        found: set[_Match] = set()
         near = self._by_head.get(key[:_HEAD])
         if near is not None:
-            found.update(at for needle, match, at in near if needle in key and match(key) is not None)
+            found.update(what for needle, match, what in near if needle in key and match(key) is not None)
         if self._any_needle(key) is not None:
-            found.update(at for needle, match, at in self._others if needle in key and match(key) is not None)
+            found.update(
+                what for needle, match, what in self._others if needle in key and match(key) is not None
+            )
         return found
 
 
@@ -72,10 +77,7 @@ def _needle(glob: bytes) -> bytes:
     return max(re.split(rb"\[[^]]*\]|[*?\\]", glob), key=len)
 
 
-_SURE = _Index((glob, at) for at, (_, form) in enumerate(_FORMS) for glob in form.keys if fixed_part(glob))
-_LOOSE = _Index(
-    (glob, at) for at, (_, form) in enumerate(_FORMS) for glob in form.keys if not fixed_part(glob)
-)
+_CLAIMS = _Index((glob, at) for at, (_, form) in enumerate(_FORMS) for glob in form.keys)
 _COMPANIONS = _Index((glob, 0) for dialect in DIALECTS.values() for glob in dialect.companions)
 
 
@@ -179,11 +181,16 @@ def _candidates(key: bytes, forced: str | None) -> tuple[tuple[Dialect, Form], .
 def _recognised(key: bytes) -> tuple[tuple[Dialect, Form], ...]:
     if key.startswith(OWN):
         return ()
-    sure = _SURE.find(key)
-    if not sure and _COMPANIONS.find(key):
-        return ()
-    claimed = sure | _LOOSE.find(key)
-    return (*(_FORMS[at] for at in sorted(claimed)), *_ANY_KEY) if claimed else _ANY_KEY
+    claims = _CLAIMS.find(key)
+    beside = _COMPANIONS.find(key)
+    if beside:
+        # The glob that says more about the key wins; a draw goes to the lock: companion globs may be broad.
+        # One that begins with a wildcard says nothing against a library's own name.
+        strongest = max((fixed for _, fixed in claims), default=0)
+        if not strongest or strongest < max(fixed for _, fixed in beside):
+            return ()
+    named = sorted({at for at, _ in claims})
+    return (*(_FORMS[at] for at in named), *_ANY_KEY) if named else _ANY_KEY
 
 
 def _forced(key: bytes, name: str) -> tuple[tuple[Dialect, Form], ...]:

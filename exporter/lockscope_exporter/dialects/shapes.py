@@ -29,6 +29,7 @@ def token(
     lenient: Callable[[bytes], bool] = values.is_token,
     *,
     weak: Callable[[bytes], bool] = _never,
+    identity: Callable[[bytes], bytes] = bytes,
     note: str = "",
 ) -> Shape:
     """A string whose value is the owner token.
@@ -39,6 +40,7 @@ def token(
         lenient: what else a value may look like when the user named the format.
         weak: tells of an accepted value that others would write the same; one that is only taken because
             the user named the format is judged by ``values.is_weak``.
+        identity: the part of the value that changes exactly when the owner does.
         note: what to say about the lock.
     """
 
@@ -51,7 +53,7 @@ def token(
             return None
         held_by = owners.holder(value, owner(reading.key, value))
         shared = weak(value) if recognised else values.is_weak(value)
-        return (Finding((held_by,), shared, value, value, deadline=reading.deadline, note=note),)
+        return (Finding((held_by,), shared, identity(value), value, deadline=reading.deadline, note=note),)
 
     return shape
 
