@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from lockscope_exporter.cli.group import COMPLETE_VARIABLE
+
 SHELLS = {
     "bash": 'eval "$(lockscope completion bash)"       in ~/.bashrc',
     "zsh": 'eval "$(lockscope completion zsh)"        in ~/.zshrc, after compinit',
@@ -22,4 +24,4 @@ def command(ctx: click.Context, shell: str) -> None:
     complete = get_completion_class(shell)
     if complete is None:
         raise click.UsageError(f"no completion for {shell}", ctx)
-    click.echo(complete(ctx.find_root().command, {}, "lockscope", "_LOCKSCOPE_COMPLETE").source())
+    click.echo(complete(ctx.find_root().command, {}, "lockscope", COMPLETE_VARIABLE).source())

@@ -9,6 +9,8 @@ import click
 
 from lockscope._version import __version__
 
+COMPLETE_VARIABLE = "_LOCKSCOPE_COMPLETE"  # set by a shell that asks what could follow
+
 
 class Entry(NamedTuple):
     """One command: the module in this folder that holds ``command``, and its line in the help."""

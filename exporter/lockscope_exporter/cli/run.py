@@ -7,9 +7,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+from click.shell_completion import shell_complete
 
 from lockscope_exporter.cli.errors import FAILED, INTERRUPTED, OK, CommandError
-from lockscope_exporter.cli.group import lockscope
+from lockscope_exporter.cli.group import COMMANDS, COMPLETE_VARIABLE, lockscope
 from lockscope_exporter.configuration import OptionError
 from lockscope_exporter.connect import ConnectError
 from lockscope_exporter.redis_url import UrlError
@@ -29,30 +30,44 @@ def run(arguments: Sequence[str]) -> int:
         The exit status.
     """
     try:
-        status = lockscope.main(list(arguments), prog_name="lockscope", standalone_mode=False)
+        status = _invoke(list(arguments))
         sys.stdout.flush()
+    except click.exceptions.Exit as error:
+        return error.exit_code
     except BrokenPipeError:  # the reader of a pipe has seen enough
         _discard_output()
         return OK
     except (click.Abort, KeyboardInterrupt):
-        _complain("lockscope: interrupted")
+        _complain(f"{_program(arguments)}: interrupted")
         return INTERRUPTED
     except Exception as error:
         if os.environ.get("LOCKSCOPE_DEBUG"):
             raise
-        _complain(_message(error))
+        _complain(_message(error, _program(arguments)))
         return FAILED
     return status if isinstance(status, int) else OK
 
 
-def _message(error: Exception) -> str:
+def _invoke(arguments: list[str]) -> object:
+    """Run a command, or answer a shell that asks for completion; errors pass through as they are."""
+    asked = os.environ.get(COMPLETE_VARIABLE)
+    if asked:
+        return shell_complete(lockscope, {}, "lockscope", COMPLETE_VARIABLE, asked)
+    with lockscope.make_context("lockscope", arguments) as context:
+        return lockscope.invoke(context)
+
+
+def _program(arguments: Sequence[str]) -> str:
+    """Return the program and its command, as the start of a line on stderr."""
+    return f"lockscope {arguments[0]}" if arguments and arguments[0] in COMMANDS else "lockscope"
+
+
+def _message(error: Exception, program: str) -> str:
     """Return what to write on stderr."""
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         return error.format_message()
-    program = "lockscope"
     text = str(error)
     if isinstance(error, click.UsageError):
-        program = error.ctx.command_path if error.ctx else program
         text = f"{error.format_message().rstrip('.')} (see {program} --help)"
     elif isinstance(error, click.ClickException):
         text = error.format_message()
