@@ -88,7 +88,7 @@ class Intake:
         with self._guard:
             return self._ledger.keys(self.db, self._node)
 
-    def follow(self, changes: Mapping[bytes, Change], cause: Cause) -> int:
+    def follow(self, changes: Mapping[bytes, Change], cause: Cause) -> set[bytes]:
         """Read keys that a feed told of at the moment of this call.
 
         Args:
@@ -96,13 +96,13 @@ class Intake:
             cause: why they are read.
 
         Returns:
-            How many of them differed from the ledger.
+            Those that differed from the ledger.
         """
         at = self.clock.now() - min(self.clock.round_trip, 1.0) / 2  # the news travelled for half of that
         return self._read(changes, changes, cause, at)
 
-    def look(self, keys: Iterable[bytes], cause: Cause) -> int:
-        """Read keys that no feed told of; return how many of them differed from the ledger."""
+    def look(self, keys: Iterable[bytes], cause: Cause) -> set[bytes]:
+        """Read keys that no feed told of; return those that differed from the ledger."""
         return self._read(keys, {}, cause, None)
 
     def knows(self, key: bytes) -> bool:
@@ -151,8 +151,8 @@ class Intake:
 
     def _read(
         self, keys: Iterable[bytes], changes: Mapping[bytes, Change], cause: Cause, at: float | None
-    ) -> int:
-        differing = 0
+    ) -> set[bytes]:
+        differing: set[bytes] = set()
         line = self.reader.line
         line.asking = cause.asking
         try:
@@ -161,7 +161,7 @@ class Intake:
                 for _ in range(_ROUNDS):
                     sample = self.reader.read(asked, self.knows)
                     self.last = time.monotonic()
-                    differing += self._hand_over(sample, dict(asked), changes, cause, at)
+                    differing |= self._hand_over(sample, dict(asked), changes, cause, at)
                     asked = sample.again
                     if not asked:
                         break
@@ -177,8 +177,8 @@ class Intake:
         changes: Mapping[bytes, Change],
         cause: Cause,
         at: float | None,
-    ) -> int:
-        differing = 0
+    ) -> set[bytes]:
+        differing: set[bytes] = set()
         evicted = self._evicted(sample, changes)
         exact = self.reader.abilities.pexpiretime
         usual = News(
@@ -191,15 +191,17 @@ class Intake:
         )
         with self._guard:
             if self._stopping.is_set():
-                return 0
+                return differing
             for reading in sample.readings:
                 news = _told(usual, at or reading.read_at or 0.0, changes.get(reading.key))
-                differing += self._ledger.take(self.db, self._node, reading, dialects[reading.key], news)
+                if self._ledger.take(self.db, self._node, reading, dialects[reading.key], news):
+                    differing.add(reading.key)
             for key, read_at in sample.gone:
                 news = _told(usual, at or read_at, changes.get(key))
                 if key in evicted and news.end is None:
                     news = replace(news, end="evicted")
-                differing += self._ledger.gone(self.db, self._node, key, news)
+                if self._ledger.gone(self.db, self._node, key, news):
+                    differing.add(key)
         self.elsewhere += sample.elsewhere
         if len(self.unreadable) < _MAX_UNREADABLE:
             self.unreadable.update(sample.forbidden)

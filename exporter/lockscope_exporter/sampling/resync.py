@@ -50,11 +50,12 @@ class Verifier:
             self._queue = self._intake.known()
             self._size = max(len(self._queue), 1)
         batch, self._queue = self._queue[-CHUNK:], self._queue[:-CHUNK]
-        if batch:
-            suspects = self._intake.suspects(batch)
-            if suspects:
-                self._repair(self._intake, suspects)
-        if self._gentle:
+        suspects = self._intake.suspects(batch) if batch else []
+        if suspects:
+            self._repair(self._intake, suspects)
+        if self._gentle and len(suspects) > len(batch) / 2:
+            self.due = now  # a database was emptied, or much was missed: no time to be gentle
+        elif self._gentle:
             share = self._round * len(batch) / self._size
             self.due = now + max(len(batch) * _KEY_COST / _GENTLE, share if batch else 1.0)
         elif not self._queue:

@@ -157,7 +157,9 @@ class Session:
                 self._chores.append(Verifier(intake, self._look, interval, gentle=False))
             else:
                 self._sweep(intake, globs, fed=True, period=0.0)
-                self._chores.append(Verifier(intake, self._repair, ROUND, gentle=True))
+                # No notification tells of a flush: what nobody else told of is looked for more often then.
+                round_ = ROUND if chosen.feed.mode == "tracking" else interval
+                self._chores.append(Verifier(intake, self._repair, round_, gentle=True))
                 if chosen.blind:
                     self._sweep(intake, chosen.blind, fed=False, period=interval)
         self._chores.append(server)
@@ -237,13 +239,18 @@ class Session:
 
     def _repair(self, intake: Intake, keys: Iterable[bytes]) -> None:
         """Read keys that do not look like what the ledger says, unless the feed has told of them by now."""
+        told = self._told(intake.db)
+        cause = Cause(initial=self._first, end="flushed" if self._feed.mode == "notifications" else None)
+        wrong = intake.look([key for key in keys if key not in told], cause)
+        if wrong and not self._settling:
+            self._node.corrections += len(wrong - self._told(intake.db))
+
+    def _told(self, db: int) -> set[bytes]:
+        """Follow everything that the feed has told by now; return the keys of one database in it."""
         self._feed.settle()
         changes = self._feed.drain(0.0)
         self._follow(changes)
-        told = changes.of(intake.db)
-        wrong = intake.look([key for key in keys if key not in told], Cause(initial=self._first))
-        if not self._settling:
-            self._node.corrections += wrong
+        return set(changes.of(db))
 
     def _settle(self) -> None:
         """Go over from a full sweep to gentle ones once every key was visited, and back when asked to."""
