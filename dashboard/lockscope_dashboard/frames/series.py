@@ -64,7 +64,8 @@ def per_bucket(frame: pd.DataFrame) -> pd.DataFrame:
         Columns ``at``, ``low`` and ``high`` (bounds; ``high`` infinite for the last), ``value`` (at least 0).
     """
     if frame.empty:
-        return pd.DataFrame(columns=["at", "low", "high", "value"]).astype("float64")
+        empty = frame[["at", "value"]].assign(low=0.0, high=0.0)
+        return empty[["at", "low", "high", "value"]]
     wide = frame.assign(high=frame["le"].map(_bound)).pivot_table(
         index="at", columns="high", values="value", aggfunc="sum", fill_value=0.0
     )

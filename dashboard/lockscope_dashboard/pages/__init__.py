@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import streamlit as st
 
+from lockscope_dashboard import source
+from lockscope_dashboard.views.health import literal
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -51,6 +54,11 @@ def run() -> None:
         ],
         position="top",
     )
+    try:
+        source.board()
+    except ValueError as error:
+        st.error(f"**The explorer cannot start.** {literal(str(error))}", icon=":material/settings_alert:")
+        return
     token = _wired.set(True)
     try:
         chosen.run()

@@ -130,6 +130,9 @@ def closer(asking: history.Asking, chosen: window.Window, at: float, prefix: str
     buckets = range_frame(
         asking.range(queries.buckets(catalog.ACQUIRE_WAIT, chosen.length, prefix), start, at, step), "le"
     )
+    if outcomes.empty or buckets.empty:
+        st.caption("The course over time shows after a few scrapes.")
+        return
     left, right = st.columns(2)
     with left:
         st.markdown("**Calls to acquire, by outcome**")

@@ -1,0 +1,429 @@
+"""Each page of the explorer, run by Streamlit's AppTest over a real Redis."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+import lockscope_dashboard
+from explorer_stage import HOLDER, WORKER, Folder, start_prometheus
+from lockscope import tokens
+from lockscope.jobs import Job
+from lockscope_dashboard import prometheus, source
+from servers import RedisServer, free_port, wait_until
+
+pytestmark = pytest.mark.usefixtures("environment")
+
+APP = Path(lockscope_dashboard.__file__).parent / "app.py"
+PAGES = ("live", "lock", "holders", "contention", "ttl", "duplicates", "health")
+HOSTILE = (
+    b"lock:<img src=x onerror=alert(1)>",
+    b"lock:**bold** [link](javascript:alert(1)) $x$ :red[y] `code`",
+    b"lock:=HYPERLINK(1)",
+    "lock:\u202egnp.exe\u200b".encode(),
+    b"lock:\xff\xfe\n\r\t\x00",
+    b"lock:" + b"k" * 65_536,
+)
+
+
+@pytest.fixture
+def environment(server, monkeypatch):
+    """Point the explorer at a clean Redis, with nothing of other tests remembered."""
+    monkeypatch.setenv("LOCKSCOPE_REDIS_URL", server.url)
+    monkeypatch.setenv("LOCKSCOPE_INTERVAL", "100ms")
+    monkeypatch.delenv("LOCKSCOPE_PROMETHEUS_URL", raising=False)
+    st.cache_resource.clear()
+    st.cache_data.clear()
+    yield monkeypatch
+    st.cache_resource.clear()
+    st.cache_data.clear()
+
+
+def open_page(name="live", **params):
+    """Run one page with these query parameters."""
+    app = AppTest.from_file(str(APP), default_timeout=30)
+    if name != "live":
+        app.switch_page(f"pages/{name}.py")
+    app.query_params.update(params)
+    return checked(app.run())
+
+
+def checked(app):
+    """Return the app if it ran without an exception."""
+    assert not app.exception, [one.value for one in app.exception]
+    return app
+
+
+def components(app, name):
+    """Return what was handed to each component of a kind."""
+    found = [one.proto for one in app.get("bidi_component")]
+    return [
+        json.loads(one.json or one.mixed.json) for one in found if one.component_name == f"lockscope_{name}"
+    ]
+
+
+def rows(app):
+    """Return the rows of the table of locks by key."""
+    return {row["key"]: row for row in components(app, "table")[0]["rows"]}
+
+
+def words(app):
+    """Return all text that Streamlit itself draws."""
+    kinds = (app.markdown, app.caption, app.info, app.warning, app.error, app.code, app.title, app.subheader)
+    return "\n".join(str(one.value) for kind in kinds for one in kind)
+
+
+def hold(client, key, *, job="order.sync", ttl=60_000):
+    """Take a lock as the shim would."""
+    client.set(key, tokens.describe(Job(job_type=job, job_id="j7"), time.time()), px=ttl)
+
+
+def seen(key_count):
+    """Wait until the sampler knows so many locks."""
+    wait_until(lambda: len(source.board().source.locks()) == key_count, what=f"{key_count} locks sampled")
+    time_passes()
+
+
+def time_passes():
+    """Forget the shared snapshot, so that the next run builds one."""
+    source.board()._snapshot = None
+
+
+class TestLive:
+    """The list of live locks."""
+
+    def test_row_says_who_holds_it_and_until_when(self, client):
+        """A lock taken by the shim shows host, process, job and its deadline."""
+        hold(client, "lock:order:42")
+        row = rows(open_page())["lock:order:42"]
+        assert row["state"] == "held"
+        assert row["who"].endswith(f"/ {tokens.process.pid}")
+        assert row["who"].startswith(tokens.process.host)
+        assert row["job"] == "order.sync j7"
+        assert 50 < row["deadline"] - time.time() <= 61
+        assert row["where"].startswith("lock:order:*")
+        assert row["href"] == "lock?key=lock%3Aorder%3A42"
+
+    def test_lock_without_expiry_is_marked_with_its_evidence(self, client):
+        """A lock that never expires is no_ttl, says why, and counts in the figure."""
+        client.set("lock:order:1", "x" * 32)
+        app = open_page()
+        row = rows(app)["lock:order:1"]
+        assert row["state"] == "no_ttl"
+        assert row["evidence"]
+        assert row["deadline"] is None
+        tiles = {tile["name"]: tile for tile in components(app, "tiles")[0]["tiles"]}
+        assert tiles["no_ttl"]["value"] == "1"
+        assert tiles["no_ttl"]["alarm"]
+        assert tiles["waiting"]["value"] == "not known"
+
+    def test_filters_of_the_address_are_applied(self, client):
+        """A shared link shows what its sender saw."""
+        for number in range(3):
+            hold(client, f"lock:order:{number}")
+        hold(client, "lock:mail:9", job="mail.digest")
+        client.set("lock:ever:1", "x" * 32)
+        assert set(rows(open_page(q="mail"))) == {"lock:mail:9"}
+        assert set(rows(open_page(prefix="lock:mail:*"))) == {"lock:mail:9"}
+        assert set(rows(open_page(state="no_ttl"))) == {"lock:ever:1"}
+        assert set(rows(open_page(q="lock:order:*"))) == {f"lock:order:{number}" for number in range(3)}
+
+    def test_filter_for_what_is_gone_shows_nothing_and_says_so(self, client):
+        """A prefix that has no lock any more still filters, instead of being dropped from the address."""
+        hold(client, "lock:order:1")
+        table = components(open_page(prefix="lock:gone:*"), "table")[0]
+        assert table["rows"] == []
+        assert table["empty"] == "No live lock matches these filters."
+        assert table["range"] == "0 locks (filtered from 1)"
+
+    def test_pages_of_fifty(self, client):
+        """Only one page travels to the browser; a page number out of range shows the last."""
+        with client.pipeline() as pipe:
+            for number in range(120):
+                pipe.set(f"lock:order:{number}", b"%032d" % number, px=60_000)
+            pipe.execute()
+        first = components(open_page(sort="key"), "table")[0]
+        assert (len(first["rows"]), first["pages"], first["range"]) == (50, 3, "1 to 50 of 120 locks")
+        last = components(open_page(sort="key", page="999"), "table")[0]
+        assert (len(last["rows"]), last["page"], last["range"]) == (20, 3, "101 to 120 of 120 locks")
+
+    @pytest.mark.parametrize(("sort", "order"), [("ttl", ["b", "a", "c"]), ("ttl-desc", ["c", "a", "b"])])
+    def test_sorted_by_the_address(self, client, sort, order):
+        """Sorting lives in the address too, both ways."""
+        for name, ttl in (("a", 50_000), ("b", 20_000), ("c", 90_000)):
+            hold(client, f"lock:{name}", ttl=ttl)
+        shown = [row["key"] for row in components(open_page(sort=sort), "table")[0]["rows"]]
+        assert shown == [f"lock:{name}" for name in order]
+
+    @pytest.mark.parametrize(
+        "params",
+        [
+            {"page": "x"},
+            {"page": "-1"},
+            {"page": "9" * 40},
+            {"sort": "<script>"},
+            {"state": "nonsense"},
+            {"refresh": "9 s"},
+        ],
+    )
+    def test_nonsense_in_the_address_is_ignored(self, client, params):
+        """A broken link shows the list, not an error."""
+        hold(client, "lock:order:1")
+        assert set(rows(open_page(**params))) == {"lock:order:1"}
+
+    def test_search_box_filters_and_writes_the_address(self, client):
+        """Typing into the box filters the list."""
+        hold(client, "lock:order:1")
+        hold(client, "lock:mail:1")
+        app = open_page()
+        checked(app.text_input(key="q").set_value("mail").run())
+        assert set(rows(app)) == {"lock:mail:1"}
+
+    def test_hostile_keys_stay_text(self, client):
+        """HTML, Markdown, formulas, direction marks, binary and huge keys are plain values for the page."""
+        for key in HOSTILE:
+            client.set(key, "v" * 32, px=60_000)
+        app = open_page()
+        shown = rows(app)
+        assert len(shown) == len(HOSTILE)
+        assert HOSTILE[0].decode() in shown
+        assert r"lock:\u202egnp.exe\u200b" in shown
+        assert r"lock:\xff\xfe\x0a\x0d\x09\x00" in shown
+        assert all(len(key) <= 160 and key.isprintable() for key in shown)
+        assert "onerror" not in words(app)
+        assert len(json.dumps(components(app, "table"))) < 20_000
+
+    def test_nothing_held_teaches(self):
+        """With no lock the page says how to watch other keys."""
+        assert "--locks" in components(open_page(), "table")[0]["empty"]
+
+
+class TestLock:
+    """The page of one lock."""
+
+    def test_shows_holder_evidence_and_what_to_do(self, client):
+        """Holder, fingerprint, countdown, advice and commands of the named lock."""
+        hold(client, "lock:order:42", job="invoice.generate")
+        app = open_page("lock", key="lock:order:42")
+        card = components(app, "card")[0]
+        facts = {fact["label"]: fact["value"] for fact in card["facts"]}
+        assert facts["Holder"] == f"{tokens.process.host} / {tokens.process.pid}"
+        assert facts["Job"] == "invoice.generate j7"
+        assert facts["Token fingerprint"] == tokens.fingerprint(client.get("lock:order:42"))
+        assert 50 < card["deadline"] - card["now"] <= 61
+        assert "What to do" in words(app)
+        assert "redis-cli PTTL lock:order:42" in words(app)
+        assert client.get("lock:order:42").decode() not in json.dumps(card) + words(app)
+
+    def test_lock_without_expiry_says_so(self, client):
+        """A lock that never frees itself gets the advice for it."""
+        client.set("lock:ever", "x" * 32)
+        app = open_page("lock", key="lock:ever")
+        assert components(app, "card")[0]["state"] == "no_ttl"
+        assert "never free itself" in words(app)
+
+    @pytest.mark.parametrize("key", HOSTILE)
+    def test_hostile_key_is_found_by_its_link(self, client, key):
+        """The link of the list leads to that very lock, whatever its key holds."""
+        client.set(key, "v" * 32, px=60_000)
+        link = components(open_page(), "table")[0]["rows"][0]["params"]
+        app = open_page("lock", **link)
+        assert components(app, "card")[0]["key"].startswith("lock:")
+        assert "<img" not in "\n".join(str(one.value) for one in app.markdown)
+
+    def test_lock_that_is_gone(self):
+        """A key that is not held is a sentence, with the command to look oneself."""
+        app = open_page("lock", key="lock:`gone` <b>")
+        assert "is held at the moment" in app.info[0].value
+        assert "redis-cli PTTL" in words(app)
+
+    def test_no_key_asks_for_one(self):
+        """Without a key the page offers to find one."""
+        app = open_page("lock")
+        assert app.text_input[0].label == "Key"
+
+
+class TestHolders:
+    """Who holds locks."""
+
+    def test_processes_hosts_and_jobs(self, client):
+        """The same locks by process, host and job type."""
+        hold(client, "lock:order:1")
+        hold(client, "lock:mail:1", job="mail.digest")
+        app = open_page("holders")
+        row = components(app, "grid")[0]["rows"][0]["cells"]
+        assert row["who"]["text"] == f"{tokens.process.host} / {tokens.process.pid}"
+        assert row["locks"]["text"] == "2"
+        assert row["jobs"] == "mail.digest, order.sync"
+        found = components(open_page("holders", by="Job types"), "grid")[0]["rows"]
+        assert [one["cells"]["who"]["text"] for one in found] == ["mail.digest", "order.sync"]
+
+
+class TestHealth:
+    """How well lockscope sees."""
+
+    def test_names_server_feed_and_versions(self, client):
+        """The sampled server, how it is followed and the versions in use are on the page."""
+        client.set("lock:ever", "x" * 32)
+        app = open_page("health")
+        servers, findings = components(app, "grid")
+        node = servers["rows"][0]["cells"]
+        assert node["up"]["text"] == "up"
+        assert node["mode"]["text"] in {"tracking", "notifications", "scan"}
+        assert any("never expire" in row["cells"]["what"]["text"] for row in findings["rows"])
+        assert "streamlit" in words(app)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_redis_down_is_a_sentence_on_every_page(name, environment):
+    """An unreachable Redis is said in words, never a traceback."""
+    environment.setenv("LOCKSCOPE_REDIS_URL", f"redis://:secret@127.0.0.1:{free_port()}/0")
+    app = open_page(name, **({"key": "lock:x"} if name == "lock" else {}))
+    if name != "duplicates":
+        assert "Redis cannot be read" in app.error[0].value
+        assert "refused" in app.error[0].value
+    assert "secret" not in words(app)
+
+
+@pytest.mark.parametrize(
+    ("name", "variable", "value"),
+    [
+        ("live", "LOCKSCOPE_REDIS_URL", "http://x"),
+        ("lock", "LOCKSCOPE_LOCKS", "lock:["),
+        ("duplicates", "LOCKSCOPE_MAX_PREFIXES", "many"),
+        ("health", "LOCKSCOPE_INTERVAL", "soon"),
+    ],
+)
+def test_wrong_configuration_is_a_sentence(name, variable, value, environment):
+    """A setting that cannot be used says why, on whatever page one is."""
+    environment.setenv(variable, value)
+    app = open_page(name)
+    assert "The explorer cannot start" in app.error[0].value
+    assert value in app.error[0].value.replace("\\", "")
+
+
+@pytest.mark.parametrize("name", ["contention", "ttl", "duplicates"])
+def test_no_history_teaches_how_to_get_one(name, client):
+    """Without Prometheus the page shows the line to switch it on, and what it can without."""
+    hold(client, "lock:order:1")
+    app = open_page(name)
+    assert "There is no history" in app.info[0].value
+    assert "LOCKSCOPE_PROMETHEUS_URL" in app.code[0].value
+
+
+@pytest.mark.parametrize("name", ["live", "contention", "ttl", "duplicates"])
+def test_prometheus_down_is_a_sentence(name, environment, client):
+    """A Prometheus that does not answer is said in words, and the live part still shows."""
+    hold(client, "lock:order:1")
+    environment.setenv("LOCKSCOPE_PROMETHEUS_URL", f"http://u:secret@127.0.0.1:{free_port()}")
+    app = open_page(name)
+    if name == "live":
+        assert set(rows(app)) == {"lock:order:1"}
+    else:
+        assert "does not answer" in app.warning[0].value
+    assert "secret" not in words(app)
+
+
+@pytest.fixture(scope="module")
+def scraped():
+    """Give the URL of a Prometheus that saw a worker contend for locks."""
+    folder, redis_server, port = Folder(), RedisServer(port=None), free_port()
+    worker = folder.script("worker", WORKER, redis_server.url, str(port))
+    wait_until(lambda: "ready" in worker.output(), what="worker")
+    url = start_prometheus(folder, port)
+    client = prometheus.Prometheus(url)
+    query = 'sum(increase(redis_lock_acquire_total{outcome="timeout"}[15m]))'
+    wait_until(lambda: any(one.points[-1][1] > 2 for one in client.instant(query)), timeout=20, every=0.2)
+    yield url
+    folder.close()
+    redis_server.close()
+
+
+class TestHistory:
+    """The pages that ask Prometheus, over a real one that scraped a real worker."""
+
+    def test_contention_names_the_hottest_lock(self, environment, scraped):
+        """The prefix that refuses most stands on top, with its waits."""
+        environment.setenv("LOCKSCOPE_PROMETHEUS_URL", scraped)
+        app = open_page("contention", window="15 min")
+        hottest = components(app, "grid")[0]["rows"][0]["cells"]
+        assert hottest["prefix"]["text"] == "lock:order:*"
+        assert hottest["refused"]["sort"] > 0
+        assert hottest["p99"]["sort"] > 0
+
+    def test_contention_over_time_is_drawn(self, environment, scraped):
+        """Once there are two points in time, calls by outcome and their waits are drawn."""
+        environment.setenv("LOCKSCOPE_PROMETHEUS_URL", scraped)
+
+        def charts():
+            st.cache_data.clear()
+            return open_page("contention", window="15 min").get("vega_lite_chart")
+
+        assert len(wait_until(charts, timeout=40, every=0.5, what="charts")) == 2
+
+    def test_ttl_advice_measures_holds(self, environment, scraped):
+        """Hold times come from what workers measured."""
+        environment.setenv("LOCKSCOPE_PROMETHEUS_URL", scraped)
+        wait_until(lambda: "lock:order:*" in self._advice(), timeout=20, every=0.2, what="advice")
+        advice = self._advice()["lock:order:*"]
+        assert 0.03 < advice["p50"]["sort"] < 0.3
+        assert advice["verdict"]["text"] in {"good", "unknown"}
+
+    def test_duplicates_page_counts_refused_jobs(self, environment, scraped):
+        """Jobs that were refused are listed with how often they got their lock."""
+        environment.setenv("LOCKSCOPE_PROMETHEUS_URL", scraped)
+        grids = components(open_page("duplicates", window="15 min"), "grid")
+        waiting = {row["cells"]["job"]: row["cells"] for row in grids[1]["rows"]}
+        assert waiting["order.sync"]["refused"]["sort"] > 0
+        assert waiting["order.sync"]["acquired"]["sort"] > 0
+
+    def test_live_page_counts_who_waits(self, environment, scraped):
+        """The figure of waiting calls is a number once Prometheus is there."""
+        environment.setenv("LOCKSCOPE_PROMETHEUS_URL", scraped)
+        tiles = {tile["name"]: tile for tile in components(open_page(), "tiles")[0]["tiles"]}
+        assert tiles["waiting"]["value"].isdecimal()
+        assert tiles["lost"]["note"] == "in the last hour"
+
+    @staticmethod
+    def _advice():
+        time_passes()
+        grids = components(open_page("ttl", window="15 min"), "grid")
+        return {row["cells"]["prefix"]["text"]: row["cells"] for row in grids[0]["rows"]}
+
+
+def test_one_sampler_serves_every_viewer(client):
+    """Five viewers of any page cost Redis one set of connections."""
+    hold(client, "lock:order:1")
+    open_page()
+    before = int(client.info("clients")["connected_clients"])
+    for name in ("live", "holders", "health", "live"):
+        open_page(name)
+    assert int(client.info("clients")["connected_clients"]) == before
+
+
+def test_killed_holder_is_told_apart_from_a_living_one(server):
+    """A worker killed with SIGKILL leaves a lock that is shown orphaned, in the list and by holder."""
+    pytest.importorskip("lockscope_exporter.presence")
+    folder = Folder()
+    try:
+        worker = folder.script("holder", HOLDER, server.url, "lock:job:1", "invoice.generate")
+        wait_until(lambda: "holding" in worker.output(), what="lock taken")
+        seen(1)
+        assert rows(open_page())["lock:job:1"]["state"] == "held"
+        worker.stop(signal.SIGKILL)
+
+        def orphaned():
+            time_passes()
+            return rows(open_page())["lock:job:1"]["state"] == "orphaned"
+
+        wait_until(orphaned, timeout=15, every=0.3, what="orphaned")
+        life = components(open_page("holders"), "grid")[0]["rows"][0]["cells"]["life"]
+        assert life["text"] == "gone"
+    finally:
+        folder.close()
