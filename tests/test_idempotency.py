@@ -1,0 +1,396 @@
+"""``idempotent``: work done once per key, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import redis
+import redis.asyncio
+from hypothesis import given
+from hypothesis import strategies as st
+from redis.exceptions import RedisError, ResponseError
+
+import lockscope
+from lockscope import InProgressError, idempotent, markers
+from lockscope.jobs import Job
+from servers import Process, RedisServer, wait_until
+from shim import Observed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def seen() -> Iterator[Observed]:
+    """Observe locks."""
+    with Observed() as observed:
+        yield observed
+
+
+def test_first_then_duplicate(client: redis.Redis, seen: Observed) -> None:
+    """The first block is to do the work, the next one finds it done, and each check counts once."""
+    with idempotent("charge:42", ttl=60, client=client) as run:
+        assert run
+        assert (run.outcome, run.first, run.duplicate, run.in_progress) == ("first", True, False, False)
+        assert 0 < client.pttl("charge:42") <= 60_000
+    with idempotent("charge:42", ttl=60, client=client) as run:
+        assert not run
+        assert run.duplicate
+        assert (run.stored, run.result) == (False, None)
+    assert 0 < client.pttl("charge:42") <= 60_000
+    assert seen.outcomes("idempotency") == {"first": 1, "duplicate": 1}
+    assert seen.names() == ["idempotency", "duplicate"]
+    assert seen.total("idempotency", prefix="charge:*") == 2
+
+
+def test_in_progress_names_who_is_at_it(client: redis.Redis, seen: Observed) -> None:
+    """While a run lasts, others find it in progress, with its host, process and job."""
+    with lockscope.job("invoice.pay", job_id="8812"), idempotent("pay:1", ttl=60, client=client):
+        with idempotent("pay:1", ttl=60, client=client) as other:
+            assert other.in_progress
+            assert other.owner is not None
+            assert (other.owner.job_type, other.owner.job_id) == ("invoice.pay", "8812")
+    with idempotent("pay:1", ttl=60, client=client) as late:
+        assert late.duplicate
+        assert late.owner is not None
+        assert late.owner.job_id == "8812"
+    assert seen.outcomes("idempotency") == {"first": 1, "in_progress": 1, "duplicate": 1}
+
+
+def test_results_are_stored(client: redis.Redis) -> None:
+    """A result set in the first run is what a duplicate finds, also one that is ``None`` or text of any kind."""
+    for number, result in enumerate([{"paid": 1.5}, None, "", "ü\n;\x00", [], 0]):
+        key = f"r:{number}"
+        with idempotent(key, ttl=60, client=client) as run:
+            run.result = result
+        with idempotent(key, ttl=60, client=client) as run:
+            assert run.stored
+            assert run.result == result
+
+
+def test_results_pass_through_a_decoding_client(server: RedisServer) -> None:
+    """A client that decodes responses changes nothing."""
+    client = server.client(decode_responses=True)
+    with idempotent("r", ttl=60, client=client) as run:
+        run.result = {"name": "Zoë"}
+    with idempotent("r", ttl=60, client=client) as run:
+        assert run.result == {"name": "Zoë"}
+        assert run.owner is not None
+
+
+def test_own_serialisation(client: redis.Redis) -> None:
+    """The caller's own functions turn results into bytes and back."""
+    for expected in (b"\xff\x00", b"x" * 100_000):
+        key = f"r:{len(expected)}"
+        with idempotent(key, ttl=60, client=client, dumps=bytes, loads=bytes) as run:
+            run.result = expected
+        with idempotent(key, ttl=60, client=client, dumps=bytes, loads=bytes) as run:
+            assert run.result == expected
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no"), KeyboardInterrupt(), SystemExit(1)])
+def test_work_that_raises_may_be_tried_again(client: redis.Redis, error: BaseException) -> None:
+    """The exception is the caller's, the marker is gone, and the next run is a first one."""
+    with pytest.raises(type(error)), idempotent("charge:42", ttl=60, client=client):
+        raise error
+    assert not client.exists("charge:42")
+    with idempotent("charge:42", ttl=60, client=client) as run:
+        assert run.first
+
+
+def test_a_refused_block_that_raises_leaves_the_marker(client: redis.Redis) -> None:
+    """A duplicate or a run in progress that raises does not free what is not its own."""
+    with idempotent("a", ttl=60, client=client):
+        with pytest.raises(RuntimeError), idempotent("a", ttl=60, client=client):
+            raise RuntimeError
+        assert client.exists("a")
+    with pytest.raises(RuntimeError), idempotent("a", ttl=60, client=client):
+        raise RuntimeError
+    with idempotent("a", ttl=60, client=client) as run:
+        assert run.duplicate
+
+
+KILLED = """
+import sys, time, redis, lockscope
+client = redis.Redis(unix_socket_path=sys.argv[1])
+with lockscope.idempotent("charge:42", ttl=3600, running_ttl=1.5, client=client):
+    print("begun", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_crash_frees_the_marker_by_its_ttl(
+    server: RedisServer, client: redis.Redis, tmp_path: Path
+) -> None:
+    """A run whose process is killed blocks others for ``running_ttl`` and no longer."""
+    process = Process([sys.executable, "-c", KILLED, server.socket], tmp_path / "log")
+    wait_until(lambda: "begun" in process.output(), what=process.output())
+    process.stop(signal.SIGKILL)
+    with idempotent("charge:42", ttl=60, client=client) as run:
+        assert run.in_progress
+    wait_until(lambda: not client.exists("charge:42"), timeout=5)
+    with idempotent("charge:42", ttl=60, client=client) as run:
+        assert run.first
+
+
+def test_many_at_once_let_one_through(server: RedisServer, seen: Observed) -> None:
+    """Of threads that begin at the same moment exactly one does the work."""
+    clients = [server.client() for _ in range(8)]
+    start = threading.Barrier(len(clients))
+    done: list[str] = []
+
+    def work(client: redis.Redis) -> None:
+        client.ping()
+        start.wait()
+        with idempotent("once", ttl=60, client=client) as run:
+            if run.first:
+                done.append("work")
+
+    threads = [threading.Thread(target=work, args=(client,)) for client in clients]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert done == ["work"]
+    counts = seen.outcomes("idempotency")
+    assert counts["first"] == 1
+    assert sum(counts.values()) == len(clients)
+
+
+def test_a_marker_that_expired_is_told(client: redis.Redis, seen: Observed) -> None:
+    """Work that outlasts its marker is marked as done all the same, and the lapse counts as an error."""
+    with idempotent("slow", ttl=60, client=client):
+        client.delete("slow")
+    assert seen.outcomes("idempotency") == {"first": 1, "error": 1}
+    assert "nobody had begun again" in seen.events("idempotency")[1].error
+    with idempotent("slow", ttl=60, client=client) as run:
+        assert run.duplicate
+
+
+def test_a_marker_taken_over_stays_the_others(client: redis.Redis, seen: Observed) -> None:
+    """If another run began after the lapse, its marker stays, and the duplicate that slipped through counts."""
+    with idempotent("slow", ttl=60, client=client):
+        client.delete("slow")
+        with idempotent("slow", ttl=60, client=client) as other:
+            assert other.first
+            marker = client.get("slow")
+            with pytest.raises(RuntimeError), idempotent("slow", ttl=60, client=client):
+                raise RuntimeError
+        assert client.get("slow") != marker
+    assert "another run had begun" in seen.events("idempotency")[-1].error
+    assert seen.outcomes("idempotency") == {"first": 2, "in_progress": 1, "error": 1}
+
+
+def test_a_server_that_is_down_is_the_callers_error(own_server: RedisServer, seen: Observed) -> None:
+    """Without an answer the work is not begun, the client's exception comes through, and an error counts."""
+    client = own_server.client(retry=None)
+    own_server.stop(signal.SIGKILL)
+    with pytest.raises(redis.ConnectionError), idempotent("a", ttl=60, client=client):
+        pytest.fail("the work must not begin")
+    assert seen.outcomes("idempotency") == {"error": 1}
+
+
+def test_a_server_that_goes_away_meanwhile_does_not_fail_done_work(
+    own_server: RedisServer, seen: Observed, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Work that is done stays done: that it could not be marked is counted and logged, not raised."""
+    client = own_server.client(retry=None)
+    with caplog.at_level(logging.ERROR, "lockscope"), idempotent("a", ttl=60, client=client) as run:
+        run.result = 1
+        own_server.stop(signal.SIGKILL)
+    assert seen.outcomes("idempotency") == {"first": 1, "error": 1}
+    assert "could not be updated" in caplog.text
+
+
+def test_a_key_of_another_type_is_an_error(client: redis.Redis, seen: Observed) -> None:
+    """A key that holds a list is nobody's marker; Redis says so and the caller hears it."""
+    client.lpush("a", "x")
+    with pytest.raises(ResponseError), idempotent("a", ttl=60, client=client):
+        pass
+    assert client.lrange("a", 0, -1) == [b"x"]
+    assert seen.outcomes("idempotency") == {"error": 1}
+
+
+def test_a_repeated_command_is_no_competitor(client: redis.Redis) -> None:
+    """A client that sends the same beginning or end twice, as after a lost answer, gets the same answer."""
+    mark = markers.running(Job(), 1.0)
+    done = markers.done(mark, b"r")
+    assert client.eval(markers.BEGIN, 1, "a", mark, 60_000) is None
+    assert client.eval(markers.BEGIN, 1, "a", mark, 60_000) is None
+    assert client.eval(markers.COMPLETE, 1, "a", mark, done, 60_000) == 1
+    assert client.eval(markers.COMPLETE, 1, "a", mark, done, 60_000) == 1
+    assert client.eval(markers.FORGET, 1, "a", mark) == 0
+    assert client.get("a") == done
+
+
+def test_a_result_that_cannot_be_stored_is_raised_after_the_work_is_marked(client: redis.Redis) -> None:
+    """A value that is no JSON is the developer's mistake to see, and no reason to do the work twice."""
+    with pytest.raises(TypeError), idempotent("a", ttl=60, client=client) as run:
+        run.result = object()
+    with idempotent("a", ttl=60, client=client) as run:
+        assert run.duplicate
+
+
+@pytest.mark.parametrize("bad", [0, -1, float("nan")])
+def test_a_ttl_that_cannot_be_is_refused(bad: float) -> None:
+    """TTLs of nothing or less are a ``ValueError`` that names the argument."""
+    with pytest.raises(ValueError, match="ttl takes seconds above 0"):
+        idempotent("a", ttl=bad)
+    with pytest.raises(ValueError, match="running_ttl takes seconds above 0"):
+        idempotent("a", ttl=1, running_ttl=bad)
+
+
+def test_decorator(client: redis.Redis, seen: Observed) -> None:
+    """A decorated function runs once per key, built from its arguments however they are passed."""
+    calls: list[int] = []
+
+    @idempotent("charge:{order_id}", ttl=60, client=client, store=True)
+    def charge(order_id: int, *, note: str = "") -> dict[str, Any]:
+        """Charge."""
+        calls.append(order_id)
+        return {"order": order_id, "note": note}
+
+    assert charge(1) == {"order": 1, "note": ""}
+    assert charge(order_id=1, note="again") == {"order": 1, "note": ""}
+    assert charge(2) == {"order": 2, "note": ""}
+    assert calls == [1, 2]
+    assert charge.__doc__ == "Charge."
+    assert seen.outcomes("idempotency") == {"first": 2, "duplicate": 1}
+
+
+def test_decorator_without_store_returns_none(client: redis.Redis) -> None:
+    """A duplicate of a function whose result is not stored returns ``None``."""
+
+    @idempotent("a", ttl=60, client=client)
+    def work() -> int:
+        return 7
+
+    assert (work(), work()) == (7, None)
+
+
+def test_decorator_in_progress_raises_a_lock_error(client: redis.Redis) -> None:
+    """A second run while the first lasts raises ``InProgressError``, which names the key."""
+
+    @idempotent("deep:{n}", ttl=60, client=client)
+    def work(n: int) -> None:
+        work(n)
+
+    with pytest.raises(InProgressError, match="deep:3") as caught:
+        work(3)
+    assert caught.value.lock_name == "deep:3"
+    assert isinstance(caught.value, RedisError)
+    assert not client.exists("deep:3")
+
+
+def test_decorator_refuses_generators_and_unknown_names(client: redis.Redis) -> None:
+    """What cannot work is refused where it is written."""
+
+    def numbers() -> Iterator[int]:
+        yield 1
+
+    with pytest.raises(TypeError, match="no generator function"):
+        idempotent("a", ttl=60, client=client)(numbers)
+    with pytest.raises(ValueError, match="names 'order', which is no parameter"):
+        idempotent("a:{order}", ttl=60, client=client)(lambda order_id: order_id)
+
+
+async def test_asyncio_block_and_decorator(server: RedisServer, seen: Observed) -> None:
+    """The same for asyncio: a block, a decorated coroutine function, and a failure that frees."""
+    async with redis.asyncio.Redis(unix_socket_path=server.socket) as client:
+        async with idempotent("a", ttl=60, client=client) as run:
+            assert run.first
+            run.result = [1]
+        async with idempotent("a", ttl=60, client=client) as run:
+            assert run.result == [1]
+
+        @idempotent("b:{n}", ttl=60, client=client, store=True)
+        async def work(n: int) -> int:
+            await asyncio.sleep(0)
+            if n < 0:
+                raise RuntimeError
+            return n
+
+        assert [await work(1), await work(1)] == [1, 1]
+        with pytest.raises(RuntimeError):
+            await work(-1)
+        assert not await client.exists("b:-1")
+    assert seen.outcomes("idempotency") == {"first": 3, "duplicate": 2}
+
+
+async def test_asyncio_cancellation_frees_the_marker(server: RedisServer) -> None:
+    """A cancelled run is one that did not happen."""
+    async with redis.asyncio.Redis(unix_socket_path=server.socket) as client:
+        begun = asyncio.Event()
+
+        async def work() -> None:
+            async with idempotent("a", ttl=60, client=client):
+                begun.set()
+                await asyncio.sleep(30)
+
+        task = asyncio.create_task(work())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not await client.exists("a")
+
+
+def test_the_wrong_kind_of_client_is_named(client: redis.Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An asyncio client in blocking code, or none at all, is a ``TypeError`` that says what to pass."""
+    with pytest.raises(TypeError, match="blocking Redis client"):
+        with idempotent("a", ttl=60, client=redis.asyncio.Redis()):
+            pass
+    monkeypatch.delenv("LOCKSCOPE_REDIS_URL", raising=False)
+    with pytest.raises(TypeError, match="LOCKSCOPE_REDIS_URL"), idempotent("a", ttl=60):
+        pass
+
+    async def work() -> None:
+        async with idempotent("a", ttl=60, client=client):
+            pass
+
+    with pytest.raises(TypeError, match="redis.asyncio"):
+        asyncio.run(work())
+
+
+def test_default_client_comes_from_the_environment(
+    server: RedisServer, client: redis.Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without ``client=`` the URL of the environment is used, by blocking code and by each event loop."""
+    monkeypatch.setenv("LOCKSCOPE_REDIS_URL", server.url)
+    with idempotent("a", ttl=60) as run:
+        assert run.first
+
+    async def work() -> str:
+        async with idempotent("a", ttl=60) as run:
+            outcome: str = run.outcome
+        await lockscope.clients.asyncio_client(None).aclose()
+        return outcome
+
+    assert [asyncio.run(work()), asyncio.run(work())] == ["duplicate", "duplicate"]
+    assert client.exists("a")
+    lockscope.clients.blocking_client(None).close()
+
+
+@given(value=st.binary(max_size=700))
+def test_any_bytes_in_the_key_are_read_without_failure(value: bytes) -> None:
+    """Whatever somebody put under the key is in progress or done, never a crash."""
+    marker = markers.read(value)
+    assert marker.done == value.startswith(b"ls1done;")
+
+
+@given(payload=st.binary(max_size=200), described=st.booleans())
+def test_markers_are_read_back(payload: bytes, described: bool) -> None:
+    """What ``done`` writes, ``read`` reads: the payload byte for byte and the owner."""
+    job = Job("t\n;=", "ü")
+    mark = markers.running(job, 5.0) if described else b"ls1;n=0f"
+    marker = markers.read(markers.done(mark, payload))
+    assert marker.done
+    assert marker.payload == payload
+    assert (marker.owner is not None and marker.owner.job_type == "t\n;=") == described
