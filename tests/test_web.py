@@ -165,7 +165,7 @@ def test_prometheus_scrapes_it(exporter, tmp_path):
 
 
 def test_redis_down_at_the_start():
-    """Without Redis it starts, is ready, says up 0 within a second, and recovers without restart."""
+    """Without Redis it says up 0 and claims nothing about locks; it recovers without restart."""
     port = free_port()
     with Exporter(f"redis://127.0.0.1:{port}/0", "--locks", "lock:*", "--interval", "100ms") as exporter:
         exporter.wait_ready()
@@ -181,6 +181,9 @@ def test_redis_down_at_the_start():
         finally:
             server.close()
         wait_until(lambda: exporter.value("redis_lock_up") == 0)
+        text = exporter.get().text
+        assert series(text, "redis_lock_keys") == []
+        assert series(text, "redis_lock_observed_acquired_total", prefix="lock:order:*")
         assert exporter.close(signal.SIGINT) == 0
 
 

@@ -74,12 +74,27 @@ class _Scrape:
             self._put(catalog.EVICTED, labels, node.evicted_keys)
 
     def family(self, family: Family) -> None:
-        """Add the samples of one prefix; every counter and state exists from the start, at 0."""
+        """Add the samples of one prefix.
+
+        Every counter and every state exists from the start, at 0. While no node of the target answers, what
+        is live is unknown, so the gauges are left out; counters keep what was seen.
+        """
         labels = {
             "prefix": label_text(family.prefix),
             "db": str(family.db),
             "target": label_text(family.target),
         }
+        if family.known:
+            self._live(family, labels)
+        if family.expected_hold is not None:
+            self._put(catalog.EXPECTED_HOLD, labels, family.expected_hold)
+        self._put(catalog.OBSERVED_ACQUIRED, labels, family.acquired)
+        self._put(catalog.OBSERVED_RENEWED, labels, family.renewed)
+        self._put(catalog.OBSERVED_TAKEOVER, labels, family.takeover)
+        for how in catalog.ENDED_HOW:
+            self._put(catalog.OBSERVED_ENDED, {**labels, "how": how}, family.ended.get(how, 0))
+
+    def _live(self, family: Family, labels: dict[str, str]) -> None:
         for dialect in dict.fromkeys(dialect for dialect, _ in family.keys):
             for state in get_args(State):
                 count = family.keys.get((dialect, state), 0)
@@ -88,14 +103,7 @@ class _Scrape:
         self._put(catalog.WEAK_OWNER, labels, family.weak_owner)
         self._put(catalog.OLDEST_AGE, labels, _oldest(family))
         self._put(catalog.TTL_MIN, labels, math.nan if family.ttl_min is None else family.ttl_min)
-        if family.expected_hold is not None:
-            self._put(catalog.EXPECTED_HOLD, labels, family.expected_hold)
         self._histogram(catalog.TTL, labels, family.ttl_buckets, family.ttl_sum)
-        self._put(catalog.OBSERVED_ACQUIRED, labels, family.acquired)
-        self._put(catalog.OBSERVED_RENEWED, labels, family.renewed)
-        self._put(catalog.OBSERVED_TAKEOVER, labels, family.takeover)
-        for how in catalog.ENDED_HOW:
-            self._put(catalog.OBSERVED_ENDED, {**labels, "how": how}, family.ended.get(how, 0))
 
     def _put(self, metric: catalog.Metric, labels: dict[str, str], value: float) -> None:
         self._samples(metric).add_sample(metric.name, labels, value)

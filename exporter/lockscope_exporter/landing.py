@@ -53,7 +53,12 @@ def landing_page(nodes: Iterable[NodeStatus], families: Iterable[Family]) -> str
         for node in nodes
     ]
     counts = [
-        (_code(family.prefix), str(family.db), _code(family.target), str(sum(family.keys.values())))
+        (
+            _code(family.prefix),
+            str(family.db),
+            _code(family.target),
+            str(sum(family.keys.values())) if family.known else "unknown",
+        )
         for family in families
     ]
     return (

@@ -96,6 +96,7 @@ def lock_object(lock: LockState) -> dict[str, Any]:
         "age_seconds": _rounded(lock.age_seconds),
         "age_at_least": lock.age_at_least,
         "expected_hold_seconds": _rounded(lock.expected_hold_seconds),
+        "lease_seconds": _rounded(lock.lease_seconds),
         "renewals": lock.renewals,
         "weak_owner": lock.weak_owner,
         "holder": holder_object(lock.holder),
@@ -134,6 +135,7 @@ def node_object(node: NodeStatus) -> dict[str, Any]:
         "age_seconds": _rounded(node.age_seconds),
         "error": node.error,
         "warnings": list(node.warnings),
+        "version": node.facts.version if node.facts else "",
     }
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lockscope_exporter import serve
+from lockscope_exporter.announce import Announcer
 from lockscope_exporter.cli.errors import CommandError
 from lockscope_exporter.options import Checked, option, redis_options
 from lockscope_exporter.sampling import open_source
@@ -53,7 +54,8 @@ def command(options: Options, listen: str, web_config_file: Path | None, log_lev
     source.start()
     try:
         logger.info("serving %s/metrics", serve.url_of(sock, tls=live.config().tls is not None))
-        serve.serve(create_app(source), sock, live)
+        with Announcer(source):
+            serve.serve(create_app(source), sock, live)
     finally:
         source.stop()
         sock.close()
