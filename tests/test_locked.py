@@ -49,7 +49,7 @@ def test_held_lock_refuses_at_once(client: redis.Redis, seen: Observed) -> None:
 
     @locked("order:{order_id}", ttl=30, client=client)
     def ship(order_id: int) -> None:
-        pytest.fail("must not run")
+        pytest.fail(f"must not run: {order_id}")
 
     client.set("order:7", "theirs")
     with pytest.raises(LockRefusedError, match="order:7") as caught:
@@ -155,16 +155,16 @@ def test_methods_and_lazy_clients(client: redis.Redis) -> None:
         name = "north"
 
         @locked("shop:{self.name}:{order[id]}", ttl=30, client=lambda: client)
-        def ship(self, order: dict[str, int]) -> list[bytes]:
-            return client.keys()
+        def ship(self, order: dict[str, int]) -> tuple[list[bytes], int]:
+            return client.keys(), order["id"]
 
-    assert Shop().ship({"id": 4}) == [b"shop:north:4"]
+    assert Shop().ship({"id": 4}) == ([b"shop:north:4"], 4)
 
 
 @pytest.mark.parametrize(
     ("template", "problem"),
     [
-        ("a:{missing}", "no parameter"),
+        ("a:{y}", "no parameter"),
         ("a:{}", "no parameter"),
         ("a:{0}", "no parameter"),
         ("a:{x", "cannot"),

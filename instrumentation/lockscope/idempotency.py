@@ -44,7 +44,7 @@ class Run:
         self.owner: Owner | None = None
         self.stored = False
         self._loads = loads
-        self._payload = b""
+        self._payload: bytes | None = None
         self._result: Any = None
 
     def __bool__(self) -> bool:
@@ -71,8 +71,8 @@ class Run:
     @property
     def result(self) -> Any:
         """The stored result of a duplicate, or ``None``; set it in a first run to store one."""
-        if self._payload:
-            self._result, self._payload = self._loads(self._payload), b""
+        if self._payload is not None:
+            self._result, self._payload = self._loads(self._payload), None
         return self._result
 
     @result.setter
@@ -86,7 +86,7 @@ class Run:
         self.outcome = "duplicate" if marker.done else "in_progress"
         self.owner = marker.owner
         self._payload = marker.payload
-        self.stored = bool(marker.payload)
+        self.stored = marker.payload is not None
 
 
 class idempotent:  # noqa: N801 - reads as a function, as contextlib's own classes do
@@ -243,7 +243,7 @@ class _Marking:
         """Return the arguments of ``EVAL`` that end the run, which raised ``error``."""
         if error is not None:
             return markers.FORGET, 1, self.run.key, self._mark
-        payload = b""
+        payload = None
         if self.run.stored:
             try:
                 dumped = self._dumps(self.run.result)

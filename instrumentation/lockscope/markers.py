@@ -45,31 +45,32 @@ class Marker:
     Attributes:
         done: the work was done; otherwise it is running, or the key holds something else.
         owner: who does it or did it, as far as the marker tells.
-        payload: the stored result, empty if none was stored.
+        payload: the stored result, ``None`` if none was stored.
     """
 
     done: bool
     owner: Owner | None
-    payload: bytes
+    payload: bytes | None
 
 
 def running(job: Job, started_at: float) -> bytes:
     """Return a fresh mark of a run: an owner token, so that the holder can be told from the key."""
+    # Presence is announced by locks only, so the absence of this process need not mean anything.
     if runtime.describe_owner:
-        return tokens.describe(job, started_at)
+        return tokens.describe(job, started_at, ";p=0")
     return b"%sn=%032x" % (_RUNNING, tokens.process.random.getrandbits(128))
 
 
-def done(mark: bytes, payload: bytes) -> bytes:
+def done(mark: bytes, payload: bytes | None) -> bytes:
     """Return the mark that follows ``mark`` once the work is done, with the result's bytes if any."""
     finished = _DONE + mark.removeprefix(_RUNNING)
-    return finished + b"\n" + payload if payload else finished
+    return finished if payload is None else finished + b"\n" + payload
 
 
 def read(value: Any) -> Marker:
     """Read what a key holds, as bytes or as text from a client that decodes."""
     raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
     if not raw.startswith(_DONE):
-        return Marker(False, tokens.parse(raw), b"")
-    head, _, payload = raw.removeprefix(_DONE).partition(b"\n")
-    return Marker(True, tokens.parse(_RUNNING + head), payload)
+        return Marker(False, tokens.parse(raw), None)
+    head, stored, payload = raw.removeprefix(_DONE).partition(b"\n")
+    return Marker(True, tokens.parse(_RUNNING + head), payload if stored else None)
