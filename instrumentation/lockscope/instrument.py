@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lockscope import extras, runtime
 from lockscope.emit import Background, Emitter, sink_name
 from lockscope.prefixes import Prefixes
+from lockscope.presence import announce
 from lockscope.record import Recorder
 from lockscope.seams import redis_py
 from lockscope.settings import read
@@ -41,6 +42,7 @@ def instrument(
     blocked_by: bool | None = None,
     prometheus: bool | None = None,
     logs: bool | None = None,
+    presence: bool | None = None,
     otel: bool | Literal["auto"] | None = None,
     registry: CollectorRegistry | None = None,
     tracer_provider: TracerProvider | None = None,
@@ -61,6 +63,7 @@ def instrument(
         blocked_by: on a refused lock read once who holds it.
         prometheus: count in Prometheus metrics.
         logs: write log records.
+        presence: keep a connection to each server where locks are taken, which shows that this process lives.
         otel: make OpenTelemetry spans and metrics; ``"auto"`` as soon as the application has configured it.
         registry: where the metrics live; the default is ``prometheus_client``'s global registry.
         tracer_provider: where spans go, instead of OpenTelemetry's global provider.
@@ -82,12 +85,13 @@ def instrument(
             blocked_by=blocked_by,
             prometheus=prometheus,
             logs=logs,
+            presence=presence,
             otel=otel,
         )
         tracer_provider = tracer_provider or _provisional.get("tracer_provider")
         meter_provider = meter_provider or _provisional.get("meter_provider")
         uninstrument()
-        runtime.describe_owner = settings.describe_owner
+        _say_who_holds(settings)
         runtime.recorder = _recorder(settings, registry, tuple(sinks), tracer_provider, meter_provider)
         redis_py.install()
         extras.install()
@@ -113,12 +117,20 @@ def ensure_recorder() -> None:
     with _switch:
         if runtime.recorder is None:
             settings = read()
-            runtime.describe_owner = settings.describe_owner
+            _say_who_holds(settings)
             runtime.recorder = _recorder(settings, None, ())
 
 
+def _say_who_holds(settings: Settings) -> None:
+    runtime.describe_owner = settings.describe_owner
+    runtime.announce = announce if settings.presence else runtime.not_announced
+
+
 def uninstrument() -> None:
-    """Stop observing; locks that are held go on as if they had never been observed. Idempotent."""
+    """Stop observing; locks that are held go on as if they had never been observed. Idempotent.
+
+    Presence stays: tokens in Redis still name this process, and it still lives.
+    """
     with _switch:
         _provisional.clear()
         recorder, runtime.recorder = runtime.recorder, None

@@ -6,10 +6,20 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lockscope.record import Recorder
 
 recorder: Recorder | None = None
 describe_owner = True
+
+
+def not_announced(_client: object) -> str:
+    """Return what tokens say where presence is switched off."""
+    return ";p=0"
+
+
+announce: Callable[[object], str] = not_announced
 
 
 def _in_child() -> None:

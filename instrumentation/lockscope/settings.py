@@ -24,6 +24,7 @@ class Settings:
         blocked_by: read who holds a lock that was refused (``LOCKSCOPE_BLOCKED_BY``).
         prometheus: count in Prometheus metrics (``LOCKSCOPE_PROMETHEUS``).
         logs: write log records (``LOCKSCOPE_LOGS``).
+        presence: keep a connection that shows that this process lives (``LOCKSCOPE_PRESENCE``).
         otel: use OpenTelemetry; ``"auto"`` as soon as the application has configured it (``LOCKSCOPE_OTEL``).
     """
 
@@ -33,6 +34,7 @@ class Settings:
     blocked_by: bool = True
     prometheus: bool = True
     logs: bool = True
+    presence: bool = True
     otel: bool | Literal["auto"] = "auto"
 
 
@@ -56,7 +58,7 @@ def read(environ: Mapping[str, str] = os.environ, **given: object) -> Settings:
         )
     if "LOCKSCOPE_MAX_PREFIXES" in environ:
         values["max_prefixes"] = _whole(environ["LOCKSCOPE_MAX_PREFIXES"], "LOCKSCOPE_MAX_PREFIXES")
-    for name in ("describe_owner", "blocked_by", "prometheus", "logs"):
+    for name in ("describe_owner", "blocked_by", "prometheus", "logs", "presence"):
         variable = f"LOCKSCOPE_{name.upper()}"
         if variable in environ:
             values[name] = _switch(environ[variable], variable)

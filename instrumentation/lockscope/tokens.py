@@ -27,6 +27,7 @@ _MULTICAST = 0x010000000000
 _REDIS_ERA = 1.2e9  # unix time in 2008: a UUID from before Redis is no acquire attempt
 _A_DAY = 86400.0
 _MAX_DIGITS = 19
+_PRESENCE = {"1": True, "0": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class Owner:
         job_type: bounded name of the task.
         job_id: the queue's id of the run.
         started_at: unix time in seconds when the call to acquire began.
+        presence: whether the process was present on its presence channel by then: ``True`` confirmed,
+            ``False`` not there, so that absence says nothing, ``None`` not known yet.
     """
 
     host: str | None = None
@@ -48,6 +51,7 @@ class Owner:
     job_type: str | None = None
     job_id: str | None = None
     started_at: float | None = None
+    presence: bool | None = None
 
 
 class Process:
@@ -71,19 +75,21 @@ def fingerprint(token: bytes) -> str:
     return hashlib.sha256(token).hexdigest()[:8]
 
 
-def describe(job: Job, started_at: float) -> bytes:
+def describe(job: Job, started_at: float, presence: str = "") -> bytes:
     """Make a fresh owner token that says who holds the lock.
 
     Args:
         job: the job that the lock is taken for.
         started_at: unix time in seconds when the call to acquire began.
+        presence: ``;p=1`` or ``;p=0``, see ``lockscope.presence``.
 
     Returns:
-        ``ls1;host=…;pid=…;worker=…;type=…;id=…;at=…;n=…``, percent-encoded ASCII, at most 512 bytes. The
+        ``ls1;host=…;pid=…;worker=…;p=…;type=…;id=…;at=…;n=…``, percent-encoded ASCII, at most 512 bytes. The
         nonce has 128 random bits, so two tokens never agree.
     """
     nonce = process.random.getrandbits(128)
-    return f"{process.head}{_job_part(job.job_type, job.job_id)};at={started_at:.3f};n={nonce:032x}".encode()
+    job_part = _job_part(job.job_type, job.job_id)
+    return f"{process.head}{presence}{job_part};at={started_at:.3f};n={nonce:032x}".encode()
 
 
 def parse(token: bytes) -> Owner | None:
@@ -112,6 +118,7 @@ def parse(token: bytes) -> Owner | None:
         job_type=fields.get("type") or None,
         job_id=fields.get("id") or None,
         started_at=_timestamp(fields.get("at")),
+        presence=_PRESENCE.get(fields.get("p", "")),
     )
 
 

@@ -58,13 +58,13 @@ def _will_wait(lock: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool
 
 def _begin(recorder: Recorder, lock: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lease:
     """Begin a call to acquire; pass a token that says who holds the lock, unless the caller passes one."""
+    describe = runtime.describe_owner and len(args) <= _TOKEN_POSITION and kwargs.get("token") is None
+    presence = runtime.announce(lock.redis) if describe else ""
     lease = recorder.begin(lock, lock.name)
     if args or kwargs:
         lease.call = args, kwargs.copy()
-        if len(args) > _TOKEN_POSITION or kwargs.get("token") is not None:
-            return lease
-    if runtime.describe_owner:
-        kwargs["token"] = tokens.describe(lease.job, lease.started_at)
+    if describe:
+        kwargs["token"] = tokens.describe(lease.job, lease.started_at, presence)
     return lease
 
 
