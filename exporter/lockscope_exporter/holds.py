@@ -27,12 +27,13 @@ class Holds:
         half_life: seconds.
     """
 
-    __slots__ = ("_buckets", "_half_life", "_zero")
+    __slots__ = ("_buckets", "_half_life", "_newest", "_zero")
 
     def __init__(self, half_life: float) -> None:
         self._half_life = half_life
         self._buckets: dict[int, float] = {}
         self._zero = 0.0  # unix time in seconds at which a hold has the weight 1
+        self._newest = 0.0  # unix time in seconds of the latest hold: no clock may go behind it
 
     def observe(self, seconds: float, at: float) -> None:
         """Take in one hold.
@@ -43,14 +44,15 @@ class Holds:
         """
         if not self._buckets:
             self._zero = at
+        self._newest = max(self._newest, at)
         index = _index(seconds)
         self._buckets[index] = self._buckets.get(index, 0.0) + self._weight(at)
         if self._buckets[index] > _RESCALE_AT:
-            self._rescale(at)
+            self._rescale(self._newest)
 
     def count(self, now: float) -> float:
         """Return how many holds still count, faded ones as the fraction they are worth."""
-        return sum(self._buckets.values()) / self._weight(now)
+        return sum(self._buckets.values()) / self._weight(max(now, self._newest))
 
     def quantile(self, share: float) -> float | None:
         """Return the duration in seconds that this share of the holds did not exceed; ``None`` without any.
@@ -70,6 +72,7 @@ class Holds:
 
     def to_json(self, now: float) -> dict[str, Any]:
         """Return the holds with weights as of ``now``, without what has faded away."""
+        now = max(now, self._newest)
         self._rescale(now)
         return {
             "at": now,
@@ -86,7 +89,7 @@ class Holds:
         holds = cls(half_life)
         if not isinstance(raw, dict) or not isinstance(raw.get("buckets"), dict):
             raise ValueError("a prefix has no holds")  # noqa: TRY004 - the content of a file, not an argument
-        holds._zero = min(_number(raw.get("at")), now)
+        holds._zero = holds._newest = min(_number(raw.get("at")), now)
         for key, weight in raw["buckets"].items():
             if not (isinstance(key, str) and key.isascii() and key.isdecimal() and int(key) <= _LAST):
                 raise ValueError(f"no bucket is numbered {key!r}")
@@ -188,6 +191,8 @@ class HoldLearner:
 def _index(seconds: float) -> int:
     if seconds <= _SMALLEST:
         return 0
+    if seconds >= _LARGEST:
+        return _LAST
     return min(math.ceil(math.log(seconds / _SMALLEST) / _LOG - 1e-9), _LAST)
 
 
