@@ -193,10 +193,10 @@ IDEMPOTENCY = Metric(
 PREFIX_OVERFLOW = Metric(
     "redis_lock_prefix_overflow_total",
     "counter",
-    'Keys folded into the prefix "other" by the cap.',
+    'Times that a key was folded into the prefix "other" by the cap.',
     (),
     "both",
-    unit="{key}",
+    unit="{time}",
 )
 SINK_ERRORS = Metric(
     "redis_lock_sink_errors_total",

@@ -12,38 +12,57 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 OTHER = "other"
-MAX_LENGTH = 160  # characters of a prefix; a longer one is cut and ends in "*"
+MAX_LENGTH = 160  # characters of a derived prefix; a longer one is cut and ends in "*"
 
 _CACHE_KEYS = 4096
 _CACHE_KEY_BYTES = 256
 
 # Segments that vary from key to key, most specific first. A boundary is anything but a letter or a digit.
+# Looking ahead is bounded and an e-mail begins where its run of characters does, so that no key is slow.
 _VARIABLE = re.compile(
     r"""
-      [\w.+%-]+@[\w-]+(?:\.[\w-]+)+                                         # e-mail
+      (?<![\w.+%-])[\w.+%-]+@[\w-]+(?:\.[\w-]+)+                                         # e-mail
     | (?<![A-Za-z0-9])(?:
         [0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}   # UUID
       | \d{4}-\d{2}-\d{2}(?:[T\x20_]\d{2}:?\d{2}(?::?\d{2})?(?:\.\d+)?(?:Z|[+-]\d{2}:?\d{2})?)?  # date, time
       | (?=[0-9A-Fa-f]*\d)[0-9A-Fa-f]{8,}                                    # long hex
       | [0-7][0-9A-HJKMNP-TV-Z]{25}                                          # ULID
-      | (?=[A-Za-z0-9+/_-]*\d)(?=[A-Za-z0-9+/_-]*[a-z])(?=[A-Za-z0-9+/_-]*[A-Z])
-        (?![A-Za-z0-9+/_-]*(?:[a-z]{6}|[A-Z]{6}))                            # a word in it: no random id
+      | (?=[A-Za-z0-9+/_-]{0,64}\d)(?=[A-Za-z0-9+/_-]{0,64}[a-z])(?=[A-Za-z0-9+/_-]{0,64}[A-Z])
+        (?![A-Za-z0-9+/_-]{0,64}(?:[a-z]{6}|[A-Z]{6}))                       # a word in it: no random id
         [A-Za-z0-9][A-Za-z0-9+/_-]{15,}={0,2}                                # long base64, nano ids
       | \d+                                                                  # digits
       )(?![A-Za-z0-9])
     | (?<=[A-Za-z])\d{3,}(?![A-Za-z0-9])                                     # digits glued to a word
-    | [^\x20-\x7e\u00a0-\u024f\u0370-\uffdc]+                                # bytes no one typed
+    # What no one typed: control characters, those that turn or hide text, far planes, bytes that are no text.
+    | [^\x20-\x7e\u00a0-\u024f\u0370-\u200a\u2010-\u2027\u2030-\u205f\u2070-\ufefe\uff01-\uffdc]+
     """,
     re.VERBOSE,
 )
-_RUNS = re.compile(r"\*(?:[-._,; \x21-\x2e]?\*)+")
 _PLACE = "\x00"
+_RUNS = re.compile(r"\x00(?:[_;\x20-\x2e]?\x00)+")
+
+
+def plain(key: object) -> bytes | str:
+    """Return a key of any type that redis-py takes as plain text or bytes of the same meaning.
+
+    Raises:
+        TypeError: redis-py would not take it either.
+    """
+    if isinstance(key, str):
+        return str.__str__(key)  # an enumeration's own __str__ gives its name, Redis gets its value
+    if isinstance(key, int | float):
+        return repr(key)
+    return memoryview(key).tobytes()  # type: ignore[arg-type]  # raises for what is no buffer
 
 
 def key_bytes(key: bytes | str) -> bytes:
     """Return ``key`` as the bytes that Redis sees, also where text holds stray surrogates."""
-    if not isinstance(key, str):
-        return bytes(key)
+    if type(key) is not str:
+        if type(key) is bytes:
+            return key
+        key = plain(key)
+        if isinstance(key, bytes):
+            return key
     try:
         return key.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -62,7 +81,7 @@ def prefix_of(key: bytes | str, patterns: Iterable[str] = ()) -> str:
         patterns: Redis globs in order of preference.
 
     Returns:
-        A Redis glob of at most ``MAX_LENGTH`` characters that matches ``key``.
+        A Redis glob that matches ``key``: one of ``patterns``, or one of 1 to ``MAX_LENGTH`` characters.
 
     >>> prefix_of(b"lock:order:4711")
     'lock:order:*'
@@ -73,17 +92,17 @@ def prefix_of(key: bytes | str, patterns: Iterable[str] = ()) -> str:
             return pattern
     cut = len(raw) > MAX_LENGTH * 4
     text = raw[: MAX_LENGTH * 4].decode("utf-8", "replace").replace("\ufffd", _PLACE)
-    family = _RUNS.sub("*", escape(_VARIABLE.sub(_PLACE, text)).replace(_PLACE, "*"))
+    family = escape(_RUNS.sub(_PLACE, _VARIABLE.sub(_PLACE, text))).replace(_PLACE, "*")
     if cut or len(family) > MAX_LENGTH:
         family = family[: MAX_LENGTH - 1].rstrip("\\*") + "*"
-    return family
+    return family or "*"  # the empty key: an empty label would be no label
 
 
 class Prefixes:
     """``prefix_of`` with memory: cached, and capped at ``limit`` distinct names a process.
 
-    Names beyond the cap fold into ``other`` and are counted in ``overflowed``. Safe to share between
-    threads; memory is bounded whatever the keys are.
+    Names beyond the cap fold into ``other``; each time that happens ``overflowed`` goes up. Safe to share
+    between threads; memory is bounded whatever the keys are.
 
     Args:
         patterns: Redis globs in order of preference; they never count as overflow.
