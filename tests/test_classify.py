@@ -228,8 +228,8 @@ def test_a_note_of_the_dialect_is_the_last_sentence():
         ({"host": "mac:02fc00000001"}, "the machine with MAC address 02fc00000001"),
         ({"worker": "7f3a9c"}, "worker 7f3a9c"),
         ({"job_id": "j-42"}, "job j-42"),
-        ({"job_type": "a.b"}, "3fa2b1c9 of a.b"),
-        ({}, "3fa2b1c9"),
+        ({"job_type": "a.b"}, "the owner of token 3fa2b1c9 of a.b"),
+        ({}, "the owner of token 3fa2b1c9"),
         ({"host": "web\n3\x1b[31m", "pid": 1}, "web\\n3\\x1b[31m/1"),
     ],
 )

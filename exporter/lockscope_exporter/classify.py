@@ -109,7 +109,7 @@ def holder_name(holder: Holder) -> str:
         return f"{place}{job} ({number})" if number else f"{place}{job}"
     if number:
         return f"{number}{job}"
-    return f"{holder.fingerprint}{job}"
+    return f"the owner of token {holder.fingerprint}{job}"
 
 
 def _place(holder: Holder) -> str:
