@@ -49,7 +49,9 @@ function drawGrid(root) {
     cell.scope = "col";
     const button = el("button", "", column.label);
     button.type = "button";
-    button.append(el("span", "arrow"));
+    const arrow = el("span", "arrow");
+    arrow.setAttribute("aria-hidden", "true");
+    button.append(arrow);
     cell.append(button);
     return cell;
   }, (cell, column) => {

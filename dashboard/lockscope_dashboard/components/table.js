@@ -12,7 +12,9 @@ function buildTable(root) {
     const button = el("button", "", label);
     button.type = "button";
     button.dataset.sort = name;
-    button.append(el("span", "arrow"));
+    const arrow = el("span", "arrow");
+    arrow.setAttribute("aria-hidden", "true");
+    button.append(arrow);
     cell.append(button);
     row.append(cell);
   }
