@@ -294,6 +294,9 @@ def test_export_needs_its_port_and_its_files(cli, server, tmp_path):
     status, _, err = cli("export", "--listen", "127.0.0.1:0", "--web-config-file", str(tmp_path / "web.yml"))
     assert status == 2
     assert 'field "nonsense" is not supported' in the_line(err)
+    status, _, err = cli("export", "--redis-url", f"rediss://localhost?ssl_ca_certs={tmp_path}/none.pem")
+    assert status == 2
+    assert "ssl_ca_certs names no file" in the_line(err)
     status, _, err = cli("export", "--web-config-file", str(tmp_path / "none.yml"))
     assert status == 2
     assert "none.yml" in the_line(err)

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 
+import httpx
 import pytest
+from starlette.responses import PlainTextResponse
 
-from lockscope_exporter.serve import ListenError, listen, parse_listen, url_of
+from lockscope_exporter.serve import ListenError, listen, make_server, parse_listen, url_of
+from lockscope_exporter.webguard import LiveWebConfig
+from servers import wait_until
 
 
 @pytest.mark.parametrize(
@@ -74,3 +79,24 @@ def test_ipv6():
         pytest.skip("this host has no IPv6 loopback")
     with sock:
         assert url_of(sock, tls=True) == f"https://[::1]:{sock.getsockname()[1]}"
+
+
+def test_connections_without_a_request_are_closed():
+    """A client that connects and says nothing, or half a request, is dropped; others are served meanwhile."""
+    server = make_server(PlainTextResponse("hello"), LiveWebConfig(None), patience=0.2)
+    with listen("127.0.0.1", 0) as sock:
+        address = sock.getsockname()
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
+        thread.start()
+        try:
+            with socket.create_connection(address, 5) as silent, socket.create_connection(address, 5) as slow:
+                slow.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
+                with httpx.Client() as kept:
+                    assert kept.get(url_of(sock, tls=False)).text == "hello"
+                    assert silent.recv(1) == b""
+                    assert slow.recv(1) == b""
+                    assert kept.get(url_of(sock, tls=False)).text == "hello"
+                wait_until(lambda: not server.server_state.connections)
+        finally:
+            server.should_exit = True
+            thread.join(10)

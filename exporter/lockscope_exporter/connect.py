@@ -88,6 +88,18 @@ def connect_cluster(
     )
 
 
+def check_files(url: RedisUrl | str) -> None:
+    """Look whether the files that a URL names for TLS can be read.
+
+    Raises:
+        UrlError: one cannot, or the URL cannot be used.
+    """
+    url = parse_redis_url(url) if isinstance(url, str) else url
+    for name in _FILES:
+        if name in url.options and not os.access(url.options[name], os.R_OK):
+            raise UrlError(f'Redis URL "{url.shown}": {name} names no file that can be read')
+
+
 def verify(url: RedisUrl | str, *, timeout: float = DEFAULT_TIMEOUT) -> None:
     """Connect once and ask something harmless.
 
@@ -119,9 +131,7 @@ def failure(error: BaseException, url: RedisUrl) -> ConnectError:
 
 def _arguments(url: RedisUrl, timeout: float) -> dict[str, Any]:
     """Return redis-py connection arguments of a URL, without the address."""
-    for name in _FILES:
-        if name in url.options and not os.access(url.options[name], os.R_OK):
-            raise UrlError(f'Redis URL "{url.shown}": {name} names no file that can be read')
+    check_files(url)
     return {
         "socket_timeout": timeout,
         "socket_connect_timeout": timeout,

@@ -12,12 +12,14 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lockscope_exporter.redis_url import format_address
 from lockscope_exporter.text import shown
 from lockscope_exporter.webguard import LiveWebConfig, WebGuard
 
 if TYPE_CHECKING:
+    import asyncio
     import ssl
     from collections.abc import Iterator
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("lockscope.exporter")
 
 _MAX_CONNECTIONS = 200
+_PATIENCE = 30.0
 _KEEP_ALIVE = 75  # seconds; longer than the usual scrape interval, so that Prometheus keeps its connection
 _LAST_ANSWERS = 2  # seconds for answers under way when the server is told to stop
 
@@ -92,10 +95,22 @@ def serve(app: ASGIApp, sock: socket.socket, live: LiveWebConfig) -> None:
         sock: where; closed in the end.
         live: TLS, authentication and headers in force.
     """
+    make_server(app, live).run(sockets=[sock])
+
+
+def make_server(app: ASGIApp, live: LiveWebConfig, patience: float = _PATIENCE) -> uvicorn.Server:
+    """Return a server that is not yet running.
+
+    Args:
+        app: what to serve.
+        live: TLS, authentication and headers in force.
+        patience: seconds that a new connection may take until its first request is complete.
+    """
     context = live.server_context()
     given = functools.partial(_given, context) if context is not None else None
     config = uvicorn.Config(
         WebGuard(app, live),
+        http=type("Impatient", (_ImpatientProtocol,), {"patience": patience}),
         log_config=None,
         log_level="warning",
         access_log=False,
@@ -107,7 +122,22 @@ def serve(app: ASGIApp, sock: socket.socket, live: LiveWebConfig) -> None:
         timeout_graceful_shutdown=_LAST_ANSWERS,
         ssl_context_factory=given,
     )
-    _Server(config).run(sockets=[sock])
+    return _Server(config)
+
+
+class _ImpatientProtocol(H11Protocol):
+    """uvicorn's protocol, which would wait for ever for the first request of a connection."""
+
+    patience = 0.0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the clock of a new connection."""
+        super().connection_made(transport)
+        self.loop.call_later(self.patience, self._look)
+
+    def _look(self) -> None:
+        if not self.cycle:  # no request was complete yet
+            self.transport.close()
 
 
 class _Server(uvicorn.Server):

@@ -11,6 +11,7 @@ import click
 from lockscope_exporter import serve
 from lockscope_exporter.announce import Announcer
 from lockscope_exporter.cli.errors import CommandError
+from lockscope_exporter.connect import check_files
 from lockscope_exporter.options import Checked, option, redis_options
 from lockscope_exporter.sampling import open_source
 from lockscope_exporter.web import create_app
@@ -45,7 +46,10 @@ LEVELS = ("debug", "info", "warning", "error")
 def command(options: Options, listen: str, web_config_file: Path | None, log_level: str) -> None:
     """Sample Redis and serve the metrics of its locks to Prometheus."""
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
-    source = open_source(options.targets(), options.sampling())
+    targets = options.targets()
+    for target in targets:
+        check_files(target.url)
+    source = open_source(targets, options.sampling())
     try:
         live = LiveWebConfig(web_config_file)
         sock = serve.listen(*serve.parse_listen(listen))
