@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockscope_exporter.dialects import DIALECTS
+from lockscope_exporter.dialects import DIALECTS, NAMES
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.targets import LockPattern, SamplingOptions, Target
 from lockscope_exporter.text import shown
@@ -66,14 +66,14 @@ def lock_pattern(text: str) -> LockPattern:
     pattern, equals, dialect = text.strip().rpartition("=")
     if not equals or pattern.endswith("\\"):
         return LockPattern(glob(text.strip()))
-    if dialect not in DIALECTS:
+    if dialect not in NAMES:
         if not _DIALECT_NAME.fullmatch(dialect):
             return LockPattern(glob(text.strip()))
-        near = difflib.get_close_matches(dialect, DIALECTS, 3)
+        near = difflib.get_close_matches(dialect, NAMES, 3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(DIALECTS))}"
         what = f"dialect {_quoted(dialect)} is not known"
         raise OptionError(rf"{what} (a = in the pattern is written \=); {hint}")
-    return LockPattern(glob(pattern), dialect)
+    return LockPattern(glob(pattern), NAMES[dialect].name)
 
 
 def duration(text: str) -> float:

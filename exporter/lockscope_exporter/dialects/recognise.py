@@ -26,7 +26,10 @@ DIALECTS: dict[str, Dialect] = {
 OWN = b"lockscope:"
 """Whatever lockscope itself writes begins with this, and is never a lock."""
 
-_BY_NAME = {name: dialect for dialect in DIALECTS.values() for name in (*dialect.aliases, dialect.name)}
+NAMES: dict[str, Dialect] = {
+    name: dialect for dialect in DIALECTS.values() for name in (*dialect.aliases, dialect.name)
+}
+"""Every name that the user may say, aliases too."""
 _FORMS = tuple((dialect, form) for dialect in DIALECTS.values() for form in dialect.forms)
 _ANY_KEY = tuple(pair for pair in _FORMS if not pair[1].keys and not pair[1].only_forced)
 _CACHED_KEY = 200  # bytes; longer keys are rare and would make the cache large
@@ -87,9 +90,9 @@ def dialect(name: str) -> Dialect:
     Raises:
         ValueError: there is none; the message names the nearest.
     """
-    found = _BY_NAME.get(name)
+    found = NAMES.get(name)
     if found is None:
-        near = difflib.get_close_matches(name, _BY_NAME, 3, 0.5)
+        near = difflib.get_close_matches(name, NAMES, 3, 0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(DIALECTS))}"
         raise ValueError(f"no dialect is called {name!r}: {hint}")
     return found
