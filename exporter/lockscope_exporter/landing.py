@@ -25,10 +25,12 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 3rem auto
 h1 { font-size: 1.4rem; margin-bottom: 0; }
 p.what { margin-top: .2rem; opacity: .75; }
 table { border-collapse: collapse; margin: 1rem 0; }
-th, td { text-align: left; padding: .25rem 1.2rem .25rem 0; vertical-align: top; }
+th, td { text-align: left; padding: .25rem 1.2rem .25rem 0; vertical-align: top; white-space: nowrap; }
 th { font-weight: 600; border-bottom: 1px solid; }
-td.number { text-align: right; font-variant-numeric: tabular-nums; }
-code { font-size: .92em; overflow-wrap: anywhere; }
+.servers td:nth-child(3), .servers td:nth-child(5), .prefixes td:first-child {
+  white-space: normal; overflow-wrap: anywhere; }
+.prefixes td:last-child, .prefixes th:last-child { text-align: right; font-variant-numeric: tabular-nums; }
+code { font-size: .92em; }
 """
 
 
@@ -59,7 +61,7 @@ def landing_page(nodes: Iterable[NodeStatus], families: Iterable[Family]) -> str
             _code(family.target),
             str(sum(family.keys.values())) if family.known else "unknown",
         )
-        for family in families
+        for family in sorted(families, key=lambda family: (family.target, family.db, family.prefix))
     ]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>lockscope exporter</title>'
@@ -79,7 +81,7 @@ def _table(title: str, names: tuple[str, ...], rows: Sequence[tuple[str, ...]]) 
         return f"<h2>{title}</h2><p>None yet.</p>"
     head = "".join(f"<th>{name}</th>" for name in names)
     body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
-    return f"<h2>{title}</h2><table><tr>{head}</tr>{body}</table>"
+    return f"<h2>{title}</h2><table class={title.lower()}><tr>{head}</tr>{body}</table>"
 
 
 def _text(text: str) -> str:
