@@ -78,6 +78,7 @@ def test_releasing_wakes_waiters_where_the_library_needs_it():
     assert form_of("walrus", b"lock:a", "string").wake.where(b"lock:a") == b"lock.event:a"
     redisson = form_of("redisson-rlock", b"myLock", "hash")
     assert redisson.wake.where(b"myLock") == b"redisson_lock__channel:{myLock}"
+    assert redisson.wake.where(b"shop:{7}:lock") == b"redisson_lock__channel:shop:{7}:lock"
     assert form_of("huey", b"huey.results.app", "hash").release is Release.HASH_FIELD
     assert form_of("sidekiq-unique-jobs", b"uniquejobs:x:LOCKED", "hash").release is Release.NONE
     assert form_of("redis-py", b"x", "zset") is None

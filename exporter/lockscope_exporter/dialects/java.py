@@ -38,6 +38,7 @@ def _anything(_value: bytes) -> bool:
 
 # The instant is written anew when the lock is prolonged, so the host alone is its owner.
 _SHEDLOCK = token(_shedlock, _shedlock_owner, identity=lambda value: value.partition(b"@")[2])
+_CHANNEL = Wake("publish", b"redisson_lock__channel:%b", message=b"0", braced=True)
 _HOLDER = hash_holders(_THREAD, count=small_count)
 
 DIALECTS = (
@@ -71,7 +72,7 @@ DIALECTS = (
                 _HOLDER,
                 renews=True,
                 release=Release.REDISSON_HASH,
-                wake=Wake("publish", b"redisson_lock__channel:{%b}", message=b"0"),
+                wake=_CHANNEL,
                 example="myLock",
             ),
         ),
@@ -107,7 +108,7 @@ DIALECTS = (
                 only_forced=True,
                 renews=True,
                 release=Release.REDISSON_HASH,
-                wake=Wake("publish", b"redisson_lock__channel:{%b}", message=b"0"),
+                wake=_CHANNEL,
                 example="myLock",
             ),
         ),

@@ -128,6 +128,7 @@ class Wake:
         strip: what the lock's key begins with before its name.
         target: where to push or publish; ``%b`` stands for the name.
         message: the element or message.
+        braced: the name goes in braces, unless it has one of its own (a hash tag of Redis Cluster).
         reset: delete the list first.
         ttl_ms: expiry of the list in milliseconds, ``None`` for none.
     """
@@ -136,12 +137,14 @@ class Wake:
     target: bytes
     strip: bytes = b""
     message: bytes = b"1"
+    braced: bool = False
     reset: bool = False
     ttl_ms: int | None = None
 
     def where(self, key: bytes) -> bytes:
         """Return the list or channel for this key."""
-        return self.target % key.removeprefix(self.strip)
+        name = key.removeprefix(self.strip)
+        return self.target % (b"{%b}" % name if self.braced and b"{" not in name else name)
 
 
 @dataclass(frozen=True, slots=True)
