@@ -70,10 +70,10 @@ def write_rules(
     """Write the recording and alerting rules into a folder, which is made if need be.
 
     Args:
-        out: folder; files of the same names are replaced, others are left alone.
+        out: folder; what this function wrote there before is replaced, other files are left alone.
         options: what to write and with which numbers.
-        form: ``prometheus`` for one rule file a group, ``operator`` for one PrometheusRule manifest, ``grafana``
-            for recording rules as Prometheus reads them and alerts as Grafana provisions them.
+        form: ``prometheus`` for one rule file a group, ``operator`` for one PrometheusRule manifest,
+            ``grafana`` for recording rules as Prometheus reads them and alerts as Grafana provisions them.
 
     Returns:
         The files written, in the order they should be loaded.
@@ -82,7 +82,13 @@ def write_rules(
         RuleOptionError: an option cannot be used.
         OSError: the folder or a file cannot be written.
     """
-    return _write(out, rule_files(options or RuleOptions(), form))
+    files = rule_files(options or RuleOptions(), form)
+    written = _write(out, files)
+    # A group that is no longer wanted must not go on being loaded.
+    for name in sorted({path.name for path in out.glob("lockscope-*.yml")} - files.keys()):
+        if (out / name).read_text(encoding="utf-8", errors="replace").startswith(f"# {_EDIT_THE_TABLE}"):
+            (out / name).unlink()
+    return written
 
 
 def rule_files(options: RuleOptions, form: RuleFormat = "prometheus") -> dict[str, str]:
@@ -90,7 +96,7 @@ def rule_files(options: RuleOptions, form: RuleFormat = "prometheus") -> dict[st
     recording, alerting = compile_rules(options)
     if form == "operator":
         manifest = prometheus_rule([*recording, *alerting])
-        return {"lockscope.prometheusrule.yml": dump(manifest, _EDIT_THE_TABLE)}
+        return {"lockscope-prometheusrule.yml": dump(manifest, _EDIT_THE_TABLE)}
     groups = recording if form == "grafana" else [*recording, *alerting]
     files = {rule_file_name(group["name"]): dump({"groups": [group]}, _EDIT_THE_TABLE) for group in groups}
     if form == "grafana":

@@ -15,6 +15,8 @@ from grafana_foundation_sdk.models import common, dashboard
 from grafana_foundation_sdk.models import heatmap as heatmap_models
 from grafana_foundation_sdk.models import prometheus as prometheus_models
 
+from lockscope_exporter.alerts.options import RUNBOOK_BASE_URL
+
 PROMETHEUS = common.DataSourceRef(type_val="prometheus", uid="${datasource}")
 ALL = ".+"
 TAG = "lockscope"
@@ -133,6 +135,14 @@ def render(board: Board) -> str:
         .as_dropdown(False)
         .include_vars(True)
         .keep_time(True)
+    )
+    frame.link(
+        builders.DashboardLink("Runbooks")
+        .type(dashboard.DashboardLinkType.LINK)
+        .url(RUNBOOK_BASE_URL)
+        .tooltip("What each alert means and what to do")
+        .icon("doc")
+        .target_blank(True)
     )
     panel_id = 0
     for row in board.rows:
@@ -283,7 +293,7 @@ def _heatmap(panel: Panel) -> Any:
     )
     builder.y_axis(heatmap.YAxisConfig().unit(panel.unit).axis_placement(common.AxisPlacement.LEFT))
     builder.cell_values(heatmap.CellValues().unit("none"))
-    builder.exemplars_color(heatmap.ExemplarConfig().color("#D55E00"))
+    builder.exemplars_color("#D55E00")
     builder.filter_values(heatmap.FilterValueRange().le(1e-9))
     builder.rows_frame(heatmap.RowsHeatmapOptions().layout(common.HeatmapCellLayout.AUTO))
     builder.show_value(common.VisibilityMode.NEVER)

@@ -9,6 +9,7 @@ FAMILY = "target, db, prefix"
 _PER_NODE = ("target", "node")
 
 # Matchers that several boards use.
+ACQUIRED = 'outcome="acquired"'
 LOST = 'outcome="lost"'
 DUPLICATE = 'outcome="duplicate"'
 FAILED = 'outcome=~"timeout|error"'
@@ -70,3 +71,8 @@ def quantile(share: float, metric: str, matchers: str = "", by: str = "") -> str
 def recorded(name: str) -> str:
     """Return a selector of a series recorded per instance and prefix."""
     return f'{name}{{job=~"$job", instance=~"$instance", prefix=~"$prefix"}}'
+
+
+def selected(metric: str) -> str:
+    """Return a selector of a metric that is not lockscope's own, such as those of every scrape."""
+    return f'{metric}{{job=~"$job", instance=~"$instance"}}'

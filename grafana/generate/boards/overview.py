@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+from grafana.generate.boards.common import (
+    BAD,
+    GOOD,
+    NO_EXPORTER,
+    NO_RULES,
+    NO_WORKER,
+    WARN,
+    budget_left,
+    by_label,
+    quantiles,
+)
 from grafana.generate.kit import OUTCOME_COLOURS, STATE_COLOURS, Board, Panel, Query, Row
 from grafana.generate.select import (
     DUPLICATE,
@@ -13,17 +24,11 @@ from grafana.generate.select import (
     WAITED,
     exported,
     grown,
-    quantile,
     rate,
-    recorded,
     series,
 )
 
 from lockscope.catalog import STATES
-
-GOOD, WARN, BAD = "#0072B2", "#E69F00", "#D55E00"
-NO_EXPORTER = "no exporter"
-NO_WORKER = "no worker"
 
 
 def _count(state: str) -> str:
@@ -45,19 +50,6 @@ def _state_stat(title: str, state: str, description: str) -> Panel:
         decimals=0,
     )
 
-
-_FAILED = recorded("instance_prefix:redis_lock_acquire_failed:increase5m")
-_VALID = recorded("instance_prefix:redis_lock_acquire_valid:increase5m")
-_OBJECTIVE = recorded("instance_prefix:redis_lock_acquire_objective:ratio")
-
-BUDGET_LEFT = f"""
-1 - (
-  sum by (prefix) (sum_over_time({_FAILED}[$__range]))
-  or 0 * sum by (prefix) (sum_over_time({_VALID}[$__range]))
-)
-/ sum by (prefix) (sum_over_time({_VALID}[$__range]))
-/ (1 - min by (prefix) ({_OBJECTIVE}))
-""".strip()
 
 _NOW = Row(
     "Now",
@@ -127,12 +119,12 @@ _NOW = Row(
             "SLO left, worst prefix",
             "Share of the error budget of acquiring that is left over the time range, for the prefix that "
             "has least. Needs the recording rules.",
-            f"min({BUDGET_LEFT})",
+            f"min({budget_left()})",
             "percentunit",
             kind="stat",
             width=3,
             height=4,
-            empty="no recording rules",
+            empty=NO_RULES,
             thresholds=((None, BAD), (0, WARN), (0.25, GOOD)),
             decimals=1,
         ),
@@ -146,7 +138,7 @@ _FLOW = Row(
             "Acquire by outcome",
             "Calls to acquire a second. Contended is one try refused, timeout is waited and gave up, error "
             "is a Redis that did not answer.",
-            (Query(f"sum by (outcome) ({rate('redis_lock_acquire_total')})", "{{outcome}}"),),
+            by_label("redis_lock_acquire_total", "outcome"),
             "ops",
             stacked=True,
             colours=OUTCOME_COLOURS,
@@ -169,7 +161,7 @@ _FLOW = Row(
         Panel(
             "Retries",
             "Jobs retried or requeued because of a lock, a second, by reason.",
-            (Query(f"sum by (reason) ({rate('redis_lock_retry_total')})", "{{reason}}"),),
+            by_label("redis_lock_retry_total", "reason"),
             "ops",
             stacked=True,
             empty="no retries",
@@ -177,20 +169,14 @@ _FLOW = Row(
         Panel(
             "Wait",
             "Time in calls to acquire that got the lock or gave up waiting.",
-            tuple(
-                Query(quantile(share, "redis_lock_acquire_wait_seconds", WAITED), name)
-                for share, name in ((0.5, "p50"), (0.95, "p95"), (0.99, "p99"))
-            ),
+            quantiles("redis_lock_acquire_wait_seconds", WAITED),
             "s",
             empty=NO_WORKER,
         ),
         Panel(
             "Hold",
             "Time from acquiring a lock to releasing or losing it.",
-            tuple(
-                Query(quantile(share, "redis_lock_hold_seconds"), name)
-                for share, name in ((0.5, "p50"), (0.95, "p95"), (0.99, "p99"))
-            ),
+            quantiles("redis_lock_hold_seconds"),
             "s",
             empty=NO_WORKER,
         ),

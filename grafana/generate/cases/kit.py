@@ -100,8 +100,8 @@ def render(cases: Sequence[Case]) -> str:
     """Return the cases of one alert as a promtool test file that lies in ``grafana/rules/tests``.
 
     They share a test, because promtool evaluates every rule at every step of every test. A mark on ``job``
-    and ``prefix`` keeps them apart: no rule joins series that differ in both. A case with a text has a test of
-    its own, because promtool compares a text with everything of that name that fires.
+    and ``prefix`` keeps them apart: no rule joins series that differ in both. A case with a text has a test
+    of its own, because promtool compares a text with everything of that name that fires.
     """
     groups = _groups(cases[0].alert)
     tests: dict[str, list[Case]] = {}

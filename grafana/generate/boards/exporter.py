@@ -1,0 +1,232 @@
+"""Board 5: is what the others show true? The exporter, its feed, and Redis as a place for locks."""
+
+from __future__ import annotations
+
+from grafana.generate.boards.common import BAD, GOOD, NO_EXPORTER, WARN
+from grafana.generate.kit import Board, Panel, Query, Row
+from grafana.generate.select import exported, rate, selected, series
+
+_NODES = Row(
+    "Redis nodes",
+    (
+        Panel(
+            "Nodes sampled",
+            "Redis nodes whose last sample succeeded.",
+            f"sum({exported('redis_lock_up')})",
+            "none",
+            kind="stat",
+            width=4,
+            height=4,
+            empty=NO_EXPORTER,
+            decimals=0,
+        ),
+        Panel(
+            "Nodes lost",
+            "Redis nodes that cannot be sampled: what is shown of their locks is old.",
+            f"count({exported('redis_lock_up')} == 0) or 0 * sum({exported('redis_lock_up')})",
+            "none",
+            kind="stat",
+            width=4,
+            height=4,
+            empty=NO_EXPORTER,
+            thresholds=((None, GOOD), (1, BAD)),
+            decimals=0,
+        ),
+        Panel(
+            "Nodes that may evict locks",
+            "Redis nodes whose maxmemory policy can drop keys with a TTL, which locks are.",
+            f"count({exported('redis_lock_server_eviction_safe')} == 0)"
+            f" or 0 * sum({exported('redis_lock_server_eviction_safe')})",
+            "none",
+            kind="stat",
+            width=4,
+            height=4,
+            empty=NO_EXPORTER,
+            thresholds=((None, GOOD), (1, WARN)),
+            decimals=0,
+        ),
+        Panel(
+            "Prefixes watched",
+            "Families of locks that the exporter knows.",
+            f"count(count by (prefix) ({series('redis_lock_keys')}))",
+            "none",
+            kind="stat",
+            width=4,
+            height=4,
+            empty=NO_EXPORTER,
+            decimals=0,
+        ),
+        Panel(
+            "Scrape of the exporter",
+            "Time that Prometheus takes to scrape the exporter.",
+            f"max({selected('scrape_duration_seconds')} and on (job, instance) {series('redis_lock_up')})",
+            "s",
+            kind="stat",
+            width=4,
+            height=4,
+            empty=NO_EXPORTER,
+        ),
+        Panel(
+            "Samples a scrape",
+            "Samples that Prometheus gets from the exporter, a measure of its series.",
+            f"sum({selected('scrape_samples_scraped')} and on (job, instance) {series('redis_lock_up')})",
+            "short",
+            kind="stat",
+            width=4,
+            height=4,
+            empty=NO_EXPORTER,
+            decimals=0,
+        ),
+        Panel(
+            "Node up",
+            "1 while the last sample of the node succeeded.",
+            (Query(exported("redis_lock_up"), "{{target}} {{node}}"),),
+            "none",
+            maximum=1,
+            empty=NO_EXPORTER,
+        ),
+        Panel(
+            "Feed in use",
+            "How the exporter follows each node: tracking (pushes), notifications, or scan (paced, slower).",
+            (
+                Query(
+                    f"{exported('redis_lock_sampler_mode', extra='mode')} == 1",
+                    "{{target}} {{node}} {{mode}}",
+                ),
+            ),
+            "none",
+            kind="timeline",
+            empty=NO_EXPORTER,
+        ),
+        Panel(
+            "Age of the mirror",
+            "Time since the exporter last heard from the node. Alerts on state lag by as much.",
+            (
+                Query(
+                    f"min by (target, node) ({series('redis_lock_mirror_age_seconds')})",
+                    "{{target}} {{node}}",
+                ),
+            ),
+            "s",
+            empty=NO_EXPORTER,
+        ),
+    ),
+)
+
+_SYNC = Row(
+    "Truth of the mirror",
+    (
+        Panel(
+            "Resynchronisations by reason",
+            "Full resynchronisations a second: start, reconnect, failover, lost feed, the slow rolling one.",
+            (
+                Query(
+                    "sum by (reason) (max by (target, node, reason) ("
+                    f"{rate('redis_lock_mirror_resync_total')}))",
+                    "{{reason}}",
+                ),
+            ),
+            "ops",
+            stacked=True,
+            empty=NO_EXPORTER,
+        ),
+        Panel(
+            "Corrections",
+            "Differences a second that a resynchronisation found between the mirror and Redis; 0 is healthy.",
+            (
+                Query(
+                    f"max by (target, node) ({rate('redis_lock_mirror_corrections_total')})",
+                    "{{target}} {{node}}",
+                ),
+            ),
+            "ops",
+            empty=NO_EXPORTER,
+        ),
+        Panel(
+            "Evicted keys",
+            "Keys of any kind that Redis evicted, a second.",
+            (
+                Query(
+                    f"max by (target, node) ({rate('redis_lock_server_evicted_keys_total')})",
+                    "{{target}} {{node}}",
+                ),
+            ),
+            "ops",
+            empty=NO_EXPORTER,
+        ),
+    ),
+)
+
+_SELF = Row(
+    "lockscope itself",
+    (
+        Panel(
+            "Prefix overflow",
+            'Keys a second that were folded into the prefix "other", because a process met more families '
+            "than the cap.",
+            (Query(f"sum by (job) ({rate('redis_lock_prefix_overflow_total')})", "{{job}}"),),
+            "ops",
+            empty="none",
+        ),
+        Panel(
+            "Journal events dropped",
+            "Events a second that the journal dropped because its queue was full; timelines have gaps there.",
+            (Query(f"sum by (job) ({rate('redis_lock_journal_dropped_total')})", "{{job}}"),),
+            "ops",
+            empty="no journal",
+        ),
+        Panel(
+            "Sink errors",
+            "Events a second that a sink of the workers could not take, by sink. The application was not "
+            "touched.",
+            (Query(f"sum by (sink) ({rate('redis_lock_sink_errors_total')})", "{{sink}}"),),
+            "ops",
+            empty="none",
+        ),
+        Panel(
+            "Workers reporting",
+            "Instrumented processes that report their locks, by Prometheus job.",
+            (
+                Query(
+                    f"count by (job) (count by (job, instance) ({series('redis_lock_held')}))",
+                    "{{job}}",
+                ),
+            ),
+            "none",
+            empty="no worker",
+        ),
+        Panel(
+            "Exporter CPU",
+            "Processor cores that the exporter uses.",
+            (
+                Query(
+                    f"rate({selected('process_cpu_seconds_total')}[$__rate_interval])"
+                    f" and on (job, instance) {series('redis_lock_up')}",
+                    "{{instance}}",
+                ),
+            ),
+            "none",
+            empty=NO_EXPORTER,
+        ),
+        Panel(
+            "Exporter memory",
+            "Resident memory of the exporter.",
+            (
+                Query(
+                    f"{selected('process_resident_memory_bytes')}"
+                    f" and on (job, instance) {series('redis_lock_up')}",
+                    "{{instance}}",
+                ),
+            ),
+            "bytes",
+            empty=NO_EXPORTER,
+        ),
+    ),
+)
+
+EXPORTER = Board(
+    "lockscope-exporter",
+    "Redis locks / Exporter and Redis health",
+    "Whether what lockscope shows is fresh and complete, and whether Redis is a safe place for locks.",
+    (_NODES, _SYNC, _SELF),
+)
