@@ -10,7 +10,7 @@ import streamlit as st
 from lockscope_dashboard import history, pages, source
 from lockscope_dashboard.frames import export
 from lockscope_dashboard.frames import locks as frames
-from lockscope_dashboard.views import figures, health, refresh, table, tiles
+from lockscope_dashboard.views import address, figures, health, refresh, table, tiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +25,7 @@ LONGEST_NUMBER = 8
 
 def page() -> None:
     """Draw the title and the refresh control once, the rest at every refresh."""
+    address.restore()
     interval = refresh.header("Live locks")
     st.fragment(run_every=interval)(live)()
 
@@ -36,6 +37,7 @@ def live() -> None:
     states = tuple(state for state in st.query_params.get_all("state") if state in frames.SEVERITY)
     draw_tiles(snapshot, states)
     filters = draw_filters(snapshot, states)
+    address.remember(filters)
     matching = frames.apply(snapshot.frame, filters)
     sort, _, direction = st.query_params.get("sort", "state").partition("-")
     if sort not in frames.SORTS:

@@ -9,7 +9,7 @@ import streamlit as st
 from lockscope_dashboard import commands, pages, source, text
 from lockscope_dashboard.advice import advise
 from lockscope_dashboard.frames import locks as frames
-from lockscope_dashboard.views import card, grid, health, refresh
+from lockscope_dashboard.views import address, card, grid, health, refresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +23,7 @@ def page() -> None:
     params = {
         name: st.query_params[name] for name in ("key", "field", "db", "target") if name in st.query_params
     }
+    address.back()
     interval = refresh.header("One lock")
     if not params.get("key"):
         search()
