@@ -63,6 +63,14 @@ def test_valid_patterns_are_taken_as_they_are(text):
     assert glob(text) == text.encode("utf-8", "surrogateescape")
 
 
+def test_a_pattern_that_names_a_family_is_text():
+    """Bytes may be matched, but a name that becomes a label has to be UTF-8."""
+    assert lock_pattern("lock:\udcff*").glob == b"lock:\xff*"
+    for options in (Options(prefixes=("lock:\udcff*",)), Options(expected_hold=("lock:\udcff*=1s",))):
+        with pytest.raises(OptionError, match="is not UTF-8"):
+            options.sampling()
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"),
     [("30", 30), ("500ms", 0.5), ("1.5s", 1.5), ("5m", 300), ("2 h", 7200), ("1D", 86400)],

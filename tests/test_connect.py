@@ -13,6 +13,7 @@ import trustme
 from lockscope_exporter.connect import ConnectError, connect, connect_cluster, connect_node, verify
 from lockscope_exporter.explain import explain
 from lockscope_exporter.redis_url import UrlError, parse_redis_url
+from lockscope_exporter.redis_url_options import OPTIONS
 from servers import Process, RedisServer, free_port, wait_until
 
 if TYPE_CHECKING:
@@ -193,7 +194,7 @@ def test_tls(tls_server, certificates):
     """TLS works with the authority given, or with checks off."""
     _, port = tls_server
     verify(f"rediss://127.0.0.1:{port}?ssl_ca_certs={certificates['ca']}")
-    verify(f"rediss://127.0.0.1:{port}?ssl_cert_reqs=none&ssl_check_hostname=false")
+    verify(f"rediss://127.0.0.1:{port}?ssl_cert_reqs=CERT_NONE")
 
 
 def test_tls_faults(tls_server, certificates, server, tmp_path):
@@ -266,6 +267,28 @@ def test_sentinel(server, tmp_path):
         assert "no Sentinel answers" in line_of(f"sentinel://127.0.0.1:{free_port()}/orders")
     finally:
         sentinel.stop()
+
+
+VALUES = {
+    "socket_timeout": "1", "socket_connect_timeout": "1", "health_check_interval": "3", "protocol": "2",
+    "socket_keepalive": "1", "ssl": "1", "ssl_cert_reqs": "none", "ssl_check_hostname": "0",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "base", ["redis://h", "rediss://h", "unix:///s", "sentinel://h/m", "sentinels://h/m"]
+)
+@pytest.mark.parametrize("name", OPTIONS)
+def test_every_option_is_understood_or_refused(base, name, certificates):
+    """No accepted option fails later: the client library takes each one, or the URL is refused."""
+    value = VALUES.get(name, certificates["ca"])
+    try:
+        client = connect(f"{base}?{name}={value}")
+    except UrlError:
+        assert name.startswith("ssl")
+        return
+    client.connection_pool.make_connection()
+    client.close()
 
 
 def test_an_error_without_text_is_named():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import errno
 import socket
 import threading
 
@@ -10,7 +10,7 @@ import httpx
 import pytest
 from starlette.responses import PlainTextResponse
 
-from lockscope_exporter.serve import ListenError, listen, make_server, parse_listen, url_of
+from lockscope_exporter.serve import ListenError, _why, listen, make_server, parse_listen, url_of
 from lockscope_exporter.webguard import LiveWebConfig
 from servers import wait_until
 
@@ -55,11 +55,9 @@ def test_an_address_of_another_host_is_named():
         listen("no-such-host.invalid", 0)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may use every port")
 def test_a_forbidden_port_is_named():
-    """A port below 1024 without the right to it is told apart from a port in use."""
-    with pytest.raises(ListenError, match="no permission for this port"):
-        listen("127.0.0.1", 80)
+    """A port that needs more rights is told apart from a port in use."""
+    assert "no permission for this port" in _why(PermissionError(errno.EACCES, "Permission denied"))
 
 
 def test_every_address_means_ipv4_too():

@@ -57,6 +57,20 @@ def glob(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
+def name_glob(text: str) -> str:
+    """Check a Redis glob that also names a family, and so has to be text.
+
+    Raises:
+        OptionError: it is no valid glob, or not UTF-8.
+    """
+    try:
+        return glob(text).decode()
+    except UnicodeDecodeError:
+        raise OptionError(
+            f"the pattern {_quoted(text)} is not UTF-8; write ? for a byte that is no text"
+        ) from None
+
+
 def lock_pattern(text: str) -> LockPattern:
     r"""Read ``PATTERN`` or ``PATTERN=DIALECT``; a pattern with a ``=`` of its own writes it ``\=``.
 
@@ -98,8 +112,7 @@ def expected_hold(text: str) -> tuple[str, float]:
     pattern, equals, length = text.strip().rpartition("=")
     if not equals:
         raise OptionError(f"{_quoted(text)} is not PATTERN=DURATION, as in lock:report:*=10m")
-    glob(pattern)
-    return pattern, duration(length)
+    return name_glob(pattern), duration(length)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +167,7 @@ class Options:
             OptionError: an option cannot be used.
         """
         for text in (*self.prefixes, *self.progress):
-            glob(text)
+            name_glob(text)
         if self.feed not in FEEDS:
             raise OptionError(f"feed {_quoted(self.feed)} is not known; write one of {', '.join(FEEDS)}")
         return SamplingOptions(

@@ -85,6 +85,7 @@ def option(*names: str, **settings: Any) -> Callable[[Callable[..., Any]], Calla
 DURATION = Checked("duration", conf.duration)
 TEXT = Checked("text", str)
 GLOB = Checked("pattern", conf.glob)
+NAME_GLOB = Checked("pattern", conf.name_glob)
 _DEFAULT = Options()
 
 _OPTIONS = (
@@ -110,7 +111,7 @@ _OPTIONS = (
     ),
     option(
         "--prefixes",
-        type=GLOB,
+        type=NAME_GLOB,
         multiple=True,
         help="Redis glob that names a family of keys, before the built-in grouping; may be repeated.",
     ),
@@ -129,7 +130,7 @@ _OPTIONS = (
     ),
     option(
         "--progress",
-        type=GLOB,
+        type=NAME_GLOB,
         multiple=True,
         help="Redis glob of job-progress keys; may be repeated.",
     ),

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from urllib.parse import parse_qsl, unquote
 
+from lockscope_exporter.redis_url_options import IRRELEVANT, OPTIONS
 from lockscope_exporter.text import shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Kind = Literal["standalone", "sentinel", "cluster"]
 
@@ -32,6 +30,11 @@ _SCHEMES: dict[str, tuple[Kind, bool]] = {
     "redis+cluster": ("cluster", False),
     "clusters": ("cluster", True),
     "rediss+cluster": ("cluster", True),
+}
+_TLS_SCHEMES: dict[Kind, str] = {
+    "standalone": "rediss://",
+    "sentinel": "sentinels://",
+    "cluster": "clusters://",
 }
 SCHEMES = ("redis://", "rediss:// (TLS)", "unix://", "sentinel://", "cluster://")
 
@@ -157,13 +160,13 @@ def _split(rest: str) -> tuple[str, str, dict[str, Any], int | None]:
     for name, value in pairs:
         if name == "db":
             db = _db_number(value)
-        elif name in _OPTIONS:
+        elif name in OPTIONS:
             try:
-                options[name] = _OPTIONS[name](value)
+                options[name] = OPTIONS[name](value)
             except ValueError:
                 raise _FaultError(f"option {name} cannot be {_quoted(value)}") from None
-        elif name not in _IRRELEVANT:
-            raise _FaultError(f"option {_quoted(name)} is not known; known are db, {', '.join(_OPTIONS)}")
+        elif name not in IRRELEVANT:
+            raise _FaultError(f"option {_quoted(name)} is not known; known are db, {', '.join(OPTIONS)}")
     return authority, slash + path, options, db
 
 
@@ -172,6 +175,9 @@ def _socket_url(
 ) -> RedisUrl:
     username, password, host = _credentials(authority)
     path = unquote(path)
+    options.pop("socket_keepalive", None)
+    if options.pop("ssl", False) or any(name.startswith("ssl_") for name in options):
+        raise _FaultError("a socket file has no TLS; leave the ssl options out")
     if host or path in ("", "/"):
         raise _FaultError("name the socket file by its full path, as in unix:///run/redis/redis.sock?db=0")
     return RedisUrl(
@@ -190,6 +196,10 @@ def _network_url(
 ) -> RedisUrl:
     kind, tls = _SCHEMES[scheme]
     username, password, hosts = _credentials(authority)
+    tls = bool(options.pop("ssl", False)) or tls
+    for name in options:
+        if name.startswith("ssl_") and not tls:
+            raise _FaultError(f"option {name} needs TLS; write {_TLS_SCHEMES[kind]}")
     port = SENTINEL_PORT if kind == "sentinel" else DEFAULT_PORT
     addresses = tuple(_address(part, port) for part in hosts.split(","))
     if kind == "standalone" and len(addresses) > 1:
@@ -211,7 +221,7 @@ def _network_url(
         shown=shown,
         addresses=addresses,
         db=db or 0,
-        tls=tls or bool(options.pop("ssl", False)),
+        tls=tls,
         username=options.pop("username", username),
         password=options.pop("password", password),
         service=service,
@@ -256,71 +266,3 @@ def _without_sentinel(options: dict[str, Any]) -> dict[str, Any]:
 
 def _quoted(text: str) -> str:
     return f'"{shown(text, 60)}"'
-
-
-def _truth(text: str) -> bool:
-    lowered = text.lower()
-    if lowered in ("1", "true", "yes", "on", "t", "y"):
-        return True
-    if lowered in ("0", "false", "no", "off", "f", "n", ""):
-        return False
-    raise ValueError(text)
-
-
-def _seconds(text: str) -> float:
-    value = float(text)
-    if not 0 < value < 86400:  # noqa: PLR2004 - a day
-        raise ValueError(text)
-    return value
-
-
-def _cert_reqs(text: str) -> str:
-    value = text.lower().removeprefix("cert_")  # Celery writes CERT_NONE, redis-py none
-    if value not in ("none", "optional", "required"):
-        raise ValueError(text)
-    return value
-
-
-def _protocol(text: str) -> int:
-    if text not in ("2", "3"):
-        raise ValueError(text)
-    return int(text)
-
-
-_OPTIONS: dict[str, Callable[[str], Any]] = {
-    "username": str,
-    "password": str,
-    "sentinel_username": str,
-    "sentinel_password": str,
-    "socket_timeout": _seconds,
-    "socket_connect_timeout": _seconds,
-    "socket_keepalive": _truth,
-    "health_check_interval": int,
-    "protocol": _protocol,
-    "client_name": str,
-    "ssl": _truth,
-    "ssl_ca_certs": str,
-    "ssl_ca_path": str,
-    "ssl_certfile": str,
-    "ssl_keyfile": str,
-    "ssl_password": str,
-    "ssl_cert_reqs": _cert_reqs,
-    "ssl_check_hostname": _truth,
-    "ssl_ciphers": str,
-}
-# Options of an application's URL that mean nothing to a reader of raw bytes; accepted so it can be pasted.
-_IRRELEVANT = frozenset(
-    {
-        "decode_responses",
-        "encoding",
-        "encoding_errors",
-        "legacy_responses",
-        "max_connections",
-        "retry_on_error",
-        "retry_on_timeout",
-        "socket_read_size",
-        "timeout",
-        "virtual_host",
-        "visibility_timeout",
-    }
-)
