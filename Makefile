@@ -15,9 +15,10 @@ $(VENV)/.ready-demo: pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[all]'
 	@touch $@
 
-$(VENV)/.ready-dev: pyproject.toml
+$(VENV)/.ready-dev: pyproject.toml tests/requirements-older.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade --no-warn-conflicts --target $(VENV)/older -r tests/requirements-older.txt
 	@touch $@ $(VENV)/.ready-demo
 
 demo: $(VENV)/.ready-demo  ## run the demo: Valkey, workers with faults, exporter, explorer, Prometheus

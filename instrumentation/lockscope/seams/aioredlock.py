@@ -1,7 +1,7 @@
 """aioredlock: ``Aioredlock``, with the renewals of its own watchdogs.
 
 ``lock`` raises for a refusal and for failing servers alike; the exception's class tells which. A watchdog
-swallows its failure and goes on; here the failure is a renewal that was lost or failed.
+keeps its failure to itself; here it is a renewal that was lost or failed.
 """
 
 from __future__ import annotations
@@ -60,7 +60,10 @@ class Aioredlock(InTable):
         return self.ttl(call) if call.argument(1, "lock_timeout") else lease.ttl
 
     def lost(self, error: BaseException) -> bool:  # noqa: D102
-        return isinstance(error, self._held_by_another)
+        # A watchdog that finds the lock taken unlocks it, which cancels the watchdog itself in the middle.
+        return isinstance(error, self._held_by_another) or isinstance(
+            error.__context__, self._held_by_another
+        )
 
     def release_lost(self, call: Call, lease: Lease, result: Any) -> bool:  # noqa: ARG002, D102
         # unlock answers OK as well where the key had expired

@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 import logging
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("lockscope.seams")
 _complained: set[str] = set()
+# The operation whose call this context is inside of. Tasks that a call starts inherit it and outlive the
+# call, so it counts only while that lasts.
+_inside: ContextVar[Operation | None] = ContextVar("lockscope_inside", default=None)
 
 
 class Operation:
@@ -36,6 +40,7 @@ class Operation:
         self.library = library
         self.recorder = recorder
         self.call = call
+        self.lasts = True
         self.lease = self.begin()
 
     def begin(self) -> Lease:
@@ -176,7 +181,7 @@ def observed(library: Library, kind: type[Operation], original: Function) -> Fun
         operation = _begin(library, kind, Call(self, args, kwargs))
         if operation is None:
             return original(self, *args, **kwargs)
-        reset = observing.set(operation.lease)
+        reset = _inside.set(operation)
         try:
             result = original(self, *args, **kwargs)
         except BaseException as error:
@@ -184,7 +189,8 @@ def observed(library: Library, kind: type[Operation], original: Function) -> Fun
                 _ask(operation)
             raise
         finally:
-            observing.reset(reset)
+            operation.lasts = False
+            _inside.reset(reset)
         if inspect.isawaitable(result):
             return _finish(operation, result)
         if _report(operation.library, operation.returned, result):
@@ -199,9 +205,12 @@ def _begin(library: Library, kind: type[Operation], call: Call) -> Operation | N
     recorder = runtime.recorder
     if recorder is None:
         return None
-    outer = observing.get()
-    if outer is not None and outer.lock_id == id(call.lock):
+    outer = _inside.get()
+    if outer is not None and outer.lasts and outer.call.lock is call.lock:
         return None
+    renewing = observing.get()
+    if renewing is not None and renewing.lock_id == id(call.lock):
+        return None  # by keep_alive, which reports for itself
     try:
         return kind(library, recorder, call)
     except Exception as error:  # noqa: BLE001 - a call that cannot be read goes on unobserved
@@ -210,7 +219,8 @@ def _begin(library: Library, kind: type[Operation], call: Call) -> Operation | N
 
 
 async def _finish(operation: Operation, pending: Awaitable[Any]) -> Any:
-    reset = observing.set(operation.lease)
+    operation.lasts = True
+    reset = _inside.set(operation)
     try:
         result = await pending
     except BaseException as error:
@@ -218,7 +228,8 @@ async def _finish(operation: Operation, pending: Awaitable[Any]) -> Any:
             await _ask_async(operation)
         raise
     finally:
-        observing.reset(reset)
+        operation.lasts = False
+        _inside.reset(reset)
     if _report(operation.library, operation.returned, result):
         await _ask_async(operation)
     return result
