@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from servers import RedisServer
+
+from servers import RedisServer, free_port, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +37,23 @@ def client(server: RedisServer) -> Iterator[redis.Redis]:
     client = server.client()
     yield client
     client.close()
+
+
+@pytest.fixture(scope="session")
+def cluster_server() -> Iterator[RedisServer]:
+    """Give a cluster of one node that owns every slot; tests empty it themselves."""
+    # Without a port of its own the cluster bus takes the port plus 10,000, which may be none.
+    server = RedisServer(
+        port=None, cluster_enabled="yes", cluster_port=free_port(), cluster_require_full_coverage="no"
+    )
+    try:
+        client = server.client()
+        client.execute_command("CLUSTER ADDSLOTSRANGE 0 16383")
+        wait_until(lambda: client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
+        client.close()
+        yield server
+    finally:
+        server.close()
 
 
 @pytest.fixture

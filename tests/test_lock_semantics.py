@@ -18,10 +18,11 @@ from redis.exceptions import LockError, LockNotOwnedError
 from redis.lock import Lock
 
 import lockscope
-from servers import RedisServer, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from servers import RedisServer
 
 
 @pytest.fixture(params=["plain", "observed"], autouse=True)
@@ -31,20 +32,6 @@ def observed(request: pytest.FixtureRequest) -> Iterator[bool]:
         lockscope.instrument()
     yield request.param == "observed"
     lockscope.uninstrument()
-
-
-@pytest.fixture(scope="module")
-def cluster_server() -> Iterator[RedisServer]:
-    """Give a cluster of one node that owns every slot."""
-    server = RedisServer(port=None, cluster_enabled="yes", cluster_require_full_coverage="no")
-    try:
-        client = server.client()
-        client.execute_command("CLUSTER ADDSLOTSRANGE 0 16383")
-        wait_until(lambda: client.execute_command("CLUSTER INFO")["cluster_state"] == "ok")
-        client.close()
-        yield server
-    finally:
-        server.close()
 
 
 @pytest.fixture(params=["standalone", "cluster"])

@@ -48,7 +48,8 @@ class LockEvent(NamedTuple):
         unprotected_seconds: time worked after the lease had lapsed, first reported by this event.
         attempts: tries that the acquire call made against Redis, 0 where the library hides them.
         waited: a ``lock.waiting`` event preceded this one.
-        ends_lease: a lease that counted as held ends with this event.
+        ends_lease: a lease that counted as held ends with this event; on an acquire, observation ended while
+            it was under way, so the lease does not count.
         reason: why a job was retried.
         blocked_by: who held the lock when it was refused.
         error: type and text of the exception.

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("lockscope")
 _switch = threading.RLock()
 _provisional: dict[str, Any] = {}  # what machinery started observation with, until the application does
+_helpers: Settings | None = None  # what ``ensure_recorder`` found, while only its recorder is there
 
 
 def instrument(
@@ -71,10 +72,10 @@ def instrument(
         sinks: further callables that take each ``LockEvent``; each runs on a thread of its own.
 
     Raises:
-        ValueError: a setting cannot be read; nothing was changed.
+        ValueError: a setting cannot be used, the message says which; nothing was changed.
     """
     with _switch:
-        if runtime.recorder is not None and not _provisional:
+        if runtime.everywhere.recorder is not None and not _provisional:
             redis_py.install()  # another tool may have put a method back meanwhile
             extras.install()
             return
@@ -90,9 +91,17 @@ def instrument(
         )
         tracer_provider = tracer_provider or _provisional.get("tracer_provider")
         meter_provider = meter_provider or _provisional.get("meter_provider")
-        uninstrument()
-        _say_who_holds(settings)
-        runtime.recorder = _recorder(settings, registry, tuple(sinks), tracer_provider, meter_provider)
+        sinks = _callables(sinks)
+        if registry is not None and not callable(getattr(registry, "register", None)):
+            raise ValueError(f"registry takes a CollectorRegistry of prometheus_client, not {registry!r}")
+        recorder = runtime.recorder
+        nothing_more = not sinks and registry is None and tracer_provider is None and meter_provider is None
+        if recorder is None or settings != _helpers or not nothing_more:
+            recorder = _recorder(settings, registry, sinks, tracer_provider, meter_provider)
+            uninstrument()
+            _use(recorder, settings)
+        _forget_helpers()
+        runtime.everywhere.recorder = recorder
         redis_py.install()
         extras.install()
 
@@ -107,23 +116,36 @@ def instrument_provisionally(
         meter_provider: the same.
     """
     with _switch:
-        if runtime.recorder is None:
+        if runtime.everywhere.recorder is None:
             instrument(tracer_provider=tracer_provider, meter_provider=meter_provider)
             _provisional.update(tracer_provider=tracer_provider, meter_provider=meter_provider)
 
 
 def ensure_recorder() -> None:
-    """Make a recorder from the environment's settings if none is there, without observing any class."""
+    """Make a recorder from the environment's settings if none is there, without observing any class.
+
+    It serves until ``instrument`` is called with other settings.
+
+    Raises:
+        ValueError: a variable cannot be used; nothing was changed.
+    """
+    global _helpers  # noqa: PLW0603 - the switch of this process
     with _switch:
         if runtime.recorder is None:
             settings = read()
-            _say_who_holds(settings)
-            runtime.recorder = _recorder(settings, None, ())
+            _use(_recorder(settings, None, ()), settings)
+            _helpers = settings
 
 
-def _say_who_holds(settings: Settings) -> None:
+def _forget_helpers() -> None:
+    global _helpers  # noqa: PLW0603
+    _helpers = None
+
+
+def _use(recorder: Recorder, settings: Settings) -> None:
     runtime.describe_owner = settings.describe_owner
     runtime.announce = announce if settings.presence else runtime.not_announced
+    runtime.recorder = recorder
 
 
 def uninstrument() -> None:
@@ -133,10 +155,12 @@ def uninstrument() -> None:
     """
     with _switch:
         _provisional.clear()
+        _forget_helpers()
         recorder, runtime.recorder = runtime.recorder, None
+        runtime.everywhere.recorder = None
+        redis_py.remove()  # also what another tool kept in place until now
         if recorder is None:
             return
-        redis_py.remove()
         extras.remove()
         recorder.forget()
         for sink in recorder.emit.sinks:
@@ -192,4 +216,12 @@ def _errors(emit: Emitter) -> dict[str, int]:
 
 
 def _globs(prefixes: Iterable[str]) -> object:
-    return prefixes if isinstance(prefixes, str) else tuple(prefixes)
+    return prefixes if isinstance(prefixes, str | bytes) else tuple(prefixes)
+
+
+def _callables(sinks: Iterable[Sink]) -> tuple[Sink, ...]:
+    found = tuple(sinks)
+    for sink in found:
+        if not callable(sink):
+            raise ValueError(f"sinks takes callables, not {sink!r}")  # noqa: TRY004 - one error type
+    return found

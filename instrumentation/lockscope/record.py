@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from contextvars import ContextVar
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from redis.exceptions import RedisError
@@ -16,10 +17,11 @@ from redis.exceptions import RedisError
 from lockscope import events
 from lockscope.events import LockEvent
 from lockscope.jobs import Job, current, current_job
-from lockscope.prefixes import Prefixes, key_bytes
+from lockscope.prefixes import Prefixes, key_bytes, plain
+from lockscope.printable import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from lockscope.emit import Emitter
     from lockscope.tally import Cycle
@@ -39,9 +41,9 @@ class Lease:
 
     Attributes:
         lock_id: ``id`` of the lock object whose call this is.
-        call: the arguments of the call, where it has any.
+        given: the arguments of the call by name, where it has any.
         started_at: unix time when the call began; ``started`` the same on the monotonic clock.
-        attempts: tries against Redis so far.
+        attempts: tries against Redis so far; ``trying`` while one is under way.
         waiting: a ``lock.waiting`` event was sent for this call.
         acquired: when the lock was had, ``None`` if the acquire was not seen.
         ttl: full length of the current lease in seconds, ``None`` if it never expires or is unknown.
@@ -51,8 +53,9 @@ class Lease:
         around: what ``Recorder.around`` returned when the lock was acquired.
     """
 
-    call: tuple[tuple[Any, ...], dict[str, Any]] = ((), {})
+    given: Mapping[str, Any] = MappingProxyType({})
     attempts = 0
+    trying = False
     waiting = False
     held = False
     token: bytes | None = None
@@ -154,8 +157,8 @@ class Recorder:
 
     def begin(self, lock: object, key: bytes | str) -> Attempt:
         """Note that a call to acquire begins; it must end in acquired, refused or acquire_failed."""
-        if type(key) is not str:
-            key = bytes(key) if not isinstance(key, str) else str(key)  # redis-py also takes a memoryview
+        if type(key) is not str and type(key) is not bytes:
+            key = plain(key)
         lease = Lease(self, lock, key)
         if lease.started >= self._look_at:
             self._look(lease.started)
@@ -173,7 +176,8 @@ class Recorder:
         lease = attempt
         lease.acquired = now = time.monotonic()
         lease.token = token
-        lease.held = True
+        lease.held = counts = lease.generation is self.generation  # not if observation ended meanwhile
+        waited = lease.waiting and counts
         if ttl is not None:
             lease.ttl = ttl
             lease.deadline = lease.lapse_reported_at = now + ttl
@@ -181,7 +185,7 @@ class Recorder:
         emit = self.emit
         if emit.tally is not None:
             trace = self.trace and self.trace()
-            self._cycles.append((lease.name, lease.job, wait, lease.waiting, None, None, False, now, trace))
+            self._cycles.append((lease.name, lease.job, wait, waited, None, None, not counts, now, trace))
         if emit.wanted(events.ACQUIRED):
             lease.around = self.around and self.around()
             emit.to_others(
@@ -197,7 +201,8 @@ class Recorder:
                     ttl,
                     wait,
                     attempts=lease.attempts,
-                    waited=lease.waiting,
+                    waited=waited,
+                    ends_lease=not counts,
                     around=lease.around,
                 )
             )
@@ -236,8 +241,9 @@ class Recorder:
         now = time.monotonic()
         left = None if lease.deadline is None else lease.deadline - now
         event = self._renewal(events.RENEWED, "renewed", lease, left)
-        lease.ttl = ttl if not add or left is None else max(left, 0.0) + ttl
-        lease.lapse_reported_at = lease.deadline = now + lease.ttl
+        length = ttl if not add or left is None else max(left, 0.0) + ttl
+        lease.lapse_reported_at = lease.deadline = now + length
+        lease.ttl = max(length, 0.0)  # a lease can be cut short by a negative extension
         self.emit(event)
 
     def renew_lost(self, lease: Lease) -> None:
@@ -265,7 +271,7 @@ class Recorder:
             now = time.monotonic()
             ttl = lease.ttl
             hold = None if lease.acquired is None else now - lease.acquired
-            used = None if ttl is None or lease.deadline is None else (ttl - lease.deadline + now) / ttl
+            used = None if not ttl or lease.deadline is None else (ttl - lease.deadline + now) / ttl
             ended = lease.held and lease.generation is self.generation
             trace = self.trace and self.trace()
             self._cycles.append((lease.name, lease.job, None, False, hold, used, ended, now, trace))
@@ -318,7 +324,10 @@ class Recorder:
         self._look_at = now + 1.0
         self.drain()
         for work in self.every_second:
-            work()
+            try:
+                work()
+            except Exception:  # noqa: BLE001 - it is the caller's lock that comes first
+                self.trouble("every_second")
 
     def _not_acquired(
         self,
@@ -344,7 +353,7 @@ class Recorder:
                 outcome,
                 wait_seconds=time.monotonic() - attempt.started,
                 attempts=attempt.attempts,
-                waited=attempt.waiting,
+                waited=attempt.waiting and attempt.generation is self.generation,
                 blocked_by=blocked_by,
                 error="" if error is None else error_text(error),
             )
@@ -409,5 +418,8 @@ def _popped(cycles: deque[Cycle]) -> Iterator[Cycle]:
 
 def error_text(error: BaseException) -> str:
     """Return type and text of an exception on one bounded line."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return text if len(text) <= _ERROR_TEXT else text[:_ERROR_TEXT] + "…"
+    try:
+        said = str(error)
+    except Exception:  # noqa: BLE001 - an exception may be as broken as what it tells of
+        said = "(no text)"
+    return printable(" ".join(f"{type(error).__name__}: {said}".split()), _ERROR_TEXT)

@@ -1,4 +1,4 @@
-"""The one recorder of this process, present while observation is on."""
+"""The one recorder of this process, present while anything is observed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,19 @@ if TYPE_CHECKING:
 
     from lockscope.record import Recorder
 
+
+class Everywhere:
+    """The recorder for locks that nobody named: present between ``instrument`` and ``uninstrument`` only.
+
+    Wrappers of classes ask here, not the module: where another tool keeps one of ours in place, it must stay
+    silent when ``uninstrument`` is followed by ``observe`` of one lock.
+    """
+
+    recorder: Recorder | None = None
+
+
 recorder: Recorder | None = None
+everywhere = Everywhere()
 describe_owner = True
 
 
@@ -24,6 +36,7 @@ announce: Callable[[object], str] = not_announced
 
 def _in_child() -> None:
     if recorder is not None:
+        recorder.abandoned.clear()  # the parent reports them
         recorder.forget()
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _FALSE = frozenset({"0", "false", "no", "off"})
+_SWITCHES = ("describe_owner", "blocked_by", "prometheus", "logs", "presence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,38 +53,62 @@ def read(environ: Mapping[str, str] = os.environ, **given: object) -> Settings:
         ValueError: a variable or an argument cannot be used; the message names it.
     """
     values: dict[str, object] = {}
+    environ = {name: text for name, text in environ.items() if text.strip()}  # ``NAME=`` is not given
     if "LOCKSCOPE_PREFIXES" in environ:
-        values["prefixes"] = tuple(
-            item.strip() for item in environ["LOCKSCOPE_PREFIXES"].split(",") if item.strip()
-        )
+        items = (item.strip() for item in environ["LOCKSCOPE_PREFIXES"].split(","))
+        values["prefixes"] = _globs([item for item in items if item], "LOCKSCOPE_PREFIXES")
     if "LOCKSCOPE_MAX_PREFIXES" in environ:
         values["max_prefixes"] = _whole(environ["LOCKSCOPE_MAX_PREFIXES"], "LOCKSCOPE_MAX_PREFIXES")
-    for name in ("describe_owner", "blocked_by", "prometheus", "logs", "presence"):
+    for name in _SWITCHES:
         variable = f"LOCKSCOPE_{name.upper()}"
         if variable in environ:
-            values[name] = _switch(environ[variable], variable)
+            values[name] = _switch(environ[variable], variable, "1 or 0")
     if environ.get("LOCKSCOPE_OTEL", "auto").strip().lower() != "auto":
-        values["otel"] = _switch(environ["LOCKSCOPE_OTEL"], "LOCKSCOPE_OTEL")
-    values.update((name, value) for name, value in given.items() if value is not None)
-    if isinstance(values.get("prefixes"), str):
-        raise ValueError("prefixes takes a list of Redis globs, not one string")  # noqa: TRY004 - one error type
-    settings = Settings(**values)  # type: ignore[arg-type]  # checked field by field above and below
-    if not isinstance(settings.max_prefixes, int) or settings.max_prefixes < 1:
-        raise ValueError(f"max_prefixes takes a whole number from 1, not {settings.max_prefixes!r}")
-    if settings.otel not in (True, False, "auto"):
-        raise ValueError(f'otel takes True, False or "auto", not {settings.otel!r}')
-    return settings
+        values["otel"] = _switch(environ["LOCKSCOPE_OTEL"], "LOCKSCOPE_OTEL", "1, 0 or auto")
+    values.update((name, _checked(name, value)) for name, value in given.items() if value is not None)
+    return Settings(**values)  # type: ignore[arg-type]  # each was checked by its name
+
+
+def _checked(name: str, value: object) -> object:
+    """Return an argument that can be used, or say why it cannot."""
+    if name == "prefixes":
+        return _globs(value, name)
+    if name == "max_prefixes":
+        if type(value) is not int or value < 1:
+            raise ValueError(f"{name} takes a whole number from 1, not {value!r}")
+    elif name == "otel":
+        if value is not True and value is not False and value != "auto":
+            raise ValueError(f'{name} takes True, False or "auto", not {value!r}')
+    elif value is not True and value is not False:
+        raise ValueError(f"{name} takes True or False, not {value!r}")
+    return value
+
+
+def _globs(value: object, name: str) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{name} takes a list of Redis globs, not {value!r}")  # noqa: TRY004 - one error type
+    for item in value:
+        if not isinstance(item, str) or not item:
+            raise ValueError(f"{name} takes Redis globs as text, not {item!r}")
+        try:
+            item.encode()
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} takes Redis globs in UTF-8, not {item!r}") from None
+    return tuple(value)
 
 
 def _whole(text: str, name: str) -> int:
     try:
-        return int(text)
+        number = int(text)
     except ValueError:
-        raise ValueError(f"{name} takes a whole number, not {text!r}") from None
+        number = 0
+    if number < 1:
+        raise ValueError(f"{name} takes a whole number from 1, not {text!r}")
+    return number
 
 
-def _switch(text: str, name: str) -> bool:
+def _switch(text: str, name: str, choices: str) -> bool:
     lowered = text.strip().lower()
     if lowered in _TRUE or lowered in _FALSE:
         return lowered in _TRUE
-    raise ValueError(f"{name} takes 1 or 0, not {text!r}")
+    raise ValueError(f"{name} takes {choices}, not {text!r}")

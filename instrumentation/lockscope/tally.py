@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from lockscope.jobs import Job
     from lockscope.traces import Trace
 
-    # Half a lock cycle: key, job; wait and whether it waited (acquire), else hold, TTL used and whether a
-    # lease ended (release); time.monotonic, trace. Seconds. A plain tuple: it is made on the caller's path.
+    # Half a lock cycle: key, job; wait and whether it waited (acquire), else hold and TTL used (release);
+    # whether a lease ended; time.monotonic, trace. Seconds. A plain tuple: it is made on the caller's path.
     Cycle = tuple[bytes | str, Job, float | None, bool, float | None, float | None, bool, float, Trace | None]
 
 _CACHED_LABELS = 4096
@@ -161,7 +161,7 @@ class Tally:
                     series.waiters -= waited
                 else:
                     series.released("released", hold, used, trace, at)
-                    series.held -= ended
+                series.held -= ended
 
     def reset_gauges(self) -> None:
         """Count nothing as held or waiting any more."""
@@ -202,6 +202,8 @@ def _acquired(series: Series, event: LockEvent, trace: Trace | None) -> None:
     series.acquired(event.wait_seconds or 0.0, trace, event.at)
     if event.waited:
         series.waiters -= 1
+    if event.ends_lease:
+        series.held -= 1
 
 
 def _waiting(series: Series, _event: LockEvent, _trace: object) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from redis.asyncio.lock import Lock as AsyncLock
@@ -13,6 +12,7 @@ from lockscope.instrument import ensure_recorder
 from lockscope.seams import redis_py
 from lockscope.seams.calls import Acquire, Operation, Release, Renew, observed
 from lockscope.seams.given import Given, key_of
+from lockscope.seams.patching import patch_object
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,35 +80,12 @@ def observe(
     if key is None:
         key_of(known)
     library = Given(key=key, ttl=ttl, token=token, acquired=acquired, lost=lost)
-    ensure_recorder()
     for name, kind in kinds:
-        _replace(known, name, observed(library, kind, _unbound(getattr(known, name))))
+        try:
+            patch_object(known, name, functools.partial(observed, library, kind))
+        except AttributeError:
+            raise TypeError(
+                f"{type(known).__name__} lets no method be replaced; observe a subclass of it"
+            ) from None
+    ensure_recorder()
     return lock
-
-
-def _unbound(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method as a function that takes the object first, async if the method is."""
-    if inspect.iscoroutinefunction(method):
-
-        @functools.wraps(method)
-        async def call_async(_lock: Any, *args: Any, **kwargs: Any) -> Any:
-            return await method(*args, **kwargs)
-
-        return call_async
-
-    @functools.wraps(method)
-    def call(_lock: Any, *args: Any, **kwargs: Any) -> Any:
-        return method(*args, **kwargs)
-
-    return call
-
-
-def _replace(lock: Any, name: str, function: Callable[..., Any]) -> None:
-    if isinstance(vars(lock).get(name) if hasattr(lock, "__dict__") else None, functools.partial):
-        return
-    try:
-        setattr(lock, name, functools.partial(function, lock))
-    except AttributeError:
-        raise TypeError(
-            f"{type(lock).__name__} lets no method be replaced; observe a subclass of it"
-        ) from None

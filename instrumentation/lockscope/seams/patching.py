@@ -1,8 +1,11 @@
-"""Replace methods of a class and put them back, whoever else does the same."""
+"""Replace methods of a class or of one object, and put them back, whoever else does the same."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 from dataclasses import dataclass
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ class _Patch:
     """What our wrapper replaced. ``functools.wraps`` copies marks, so each names its own wrapper."""
 
     wrapper: Callable[..., Any]
-    original: Callable[..., Any]
+    original: Any  # as it stood in the class: a descriptor of another tool would turn into something else
     was_own: bool
 
 
@@ -35,7 +38,7 @@ def patch(owner: type, name: str, make: Callable[[Callable[..., Any]], Callable[
     if is_patched(current):
         return
     wrapper = make(current)
-    setattr(wrapper, _MARK, _Patch(wrapper, current, name in vars(owner)))
+    setattr(wrapper, _MARK, _Patch(wrapper, vars(owner).get(name), name in vars(owner)))
     setattr(owner, name, wrapper)
 
 
@@ -56,6 +59,43 @@ def unpatch(owner: type, name: str) -> bool:
     else:
         delattr(owner, name)
     return True
+
+
+def patch_object(target: object, name: str, make: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+    """Put ``make(original)`` in the place of a method of one object, unless a wrapper of ours is there.
+
+    Args:
+        target: the object; its class stays as it is.
+        name: the method.
+        make: takes a function that takes the object first, returns its replacement.
+
+    Raises:
+        AttributeError: the object has no such method or lets nothing be replaced.
+    """
+    current = getattr(target, name)
+    own = getattr(target, "__dict__", {}).get(name)
+    if _mark(getattr(own, "__func__", None)) is not None:
+        return
+    wrapper = make(_function_of(current, target))
+    setattr(wrapper, _MARK, _Patch(wrapper, own, own is not None))
+    setattr(target, name, MethodType(wrapper, target))
+
+
+def _function_of(method: Any, target: object) -> Callable[..., Any]:
+    """Return a method as a function that takes the object first, async if the method is."""
+    if isinstance(method, MethodType) and method.__self__ is target:
+        return method.__func__
+    if inspect.iscoroutinefunction(method):
+
+        async def call_async(_target: object, *args: Any, **kwargs: Any) -> Any:
+            return await method(*args, **kwargs)
+
+        return functools.update_wrapper(call_async, method, functools.WRAPPER_ASSIGNMENTS, ())
+
+    def call(_target: object, *args: Any, **kwargs: Any) -> Any:
+        return method(*args, **kwargs)
+
+    return functools.update_wrapper(call, method, functools.WRAPPER_ASSIGNMENTS, ())
 
 
 def is_patched(function: Any) -> bool:

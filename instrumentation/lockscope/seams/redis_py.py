@@ -9,60 +9,92 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from typing import TYPE_CHECKING, Any
+import inspect
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis.asyncio.lock import Lock as AsyncLock
 from redis.exceptions import LockNotOwnedError, RedisError
 from redis.lock import Lock
 
 from lockscope import runtime, tokens
+from lockscope.prefixes import key_bytes
 from lockscope.record import observing
-from lockscope.seams.patching import patch, unpatch
+from lockscope.seams.patching import patch, patch_object, unpatch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
+    from contextvars import Token
 
     from lockscope.record import Attempt, Lease, Recorder
     from lockscope.tokens import Owner
 
-_TOKEN_POSITION = 3  # of acquire(sleep, blocking, blocking_timeout, token)
-_SYNC = "acquire", "do_acquire", "release", "extend", "reacquire"
+    Function = Callable[..., Any]
+    Switch = Any  # what has ``recorder``: ``runtime.everywhere``, or ``runtime`` for one object
+
+
+class _Parameters(NamedTuple):
+    """How a function that acquires takes its arguments.
+
+    Attributes:
+        names: names of its positional parameters, without the lock.
+        before_token: how many arguments may be passed by position before the token; -1 if it takes none.
+    """
+
+    names: tuple[str, ...]
+    before_token: int
+
+
+_SYNC_ACQUIRE = _Parameters(("sleep", "blocking", "blocking_timeout", "token"), 3)
+_ASYNC_ACQUIRE = _Parameters(("blocking", "blocking_timeout", "token"), 2)
 
 
 def install() -> None:
     """Observe both classes; harmless when they are observed already."""
-    for name, make in _SYNC_SEAMS.items():
-        patch(Lock, name, make)
-    for name, make in _ASYNC_SEAMS.items():
-        patch(AsyncLock, name, make)
+    for owner, seams in ((Lock, _SYNC_SEAMS), (AsyncLock, _ASYNC_SEAMS)):
+        for name, make in seams.items():
+            patch(owner, name, functools.partial(make, runtime.everywhere))
 
 
 def remove() -> None:
     """Put both classes back as far as other tools' wrappers allow."""
-    for name in _SYNC:
+    for name in _SYNC_SEAMS:
         unpatch(Lock, name)
         unpatch(AsyncLock, name)
 
 
-def _will_wait(lock: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def _parameters(acquire: Function, usual: _Parameters) -> _Parameters:
+    """Return how ``acquire`` takes its arguments: a subclass may do so in its own way."""
+    try:
+        _, *parameters = inspect.signature(acquire).parameters.values()
+    except (TypeError, ValueError):
+        return usual
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return usual  # it passes on what it is given
+    names = tuple(parameter.name for parameter in parameters if parameter.kind is not parameter.KEYWORD_ONLY)
+    if not any(parameter.name == "token" for parameter in parameters):
+        return _Parameters(names, -1)
+    return _Parameters(names, names.index("token") if "token" in names else len(names))
+
+
+def _will_wait(lock: Any, given: Mapping[str, Any]) -> bool:
     """Tell whether acquire, called with these arguments, sleeps and tries again after a refusal."""
     blocking, limit, sleep = lock.blocking, lock.blocking_timeout, lock.sleep
-    if args or kwargs:
-        given = dict(zip(("sleep", "blocking", "blocking_timeout"), args, strict=False)) | kwargs
+    if given:
         blocking = blocking if given.get("blocking") is None else given["blocking"]
         limit = limit if given.get("blocking_timeout") is None else given["blocking_timeout"]
-        if isinstance(lock, Lock) and given.get("sleep") is not None:  # the asyncio lock ignores it
-            sleep = given["sleep"]
+        sleep = sleep if given.get("sleep") is None else given["sleep"]
     return bool(blocking) and (limit is None or limit >= sleep)
 
 
-def _begin(recorder: Recorder, lock: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lease:
+def _begin(
+    recorder: Recorder, lock: Any, parameters: _Parameters, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Lease:
     """Begin a call to acquire; pass a token that says who holds the lock, unless the caller passes one."""
-    describe = runtime.describe_owner and len(args) <= _TOKEN_POSITION and kwargs.get("token") is None
+    describe = runtime.describe_owner and len(args) <= parameters.before_token and kwargs.get("token") is None
     presence = runtime.announce(lock.redis) if describe else ""
     lease = recorder.begin(lock, lock.name)
     if args or kwargs:
-        lease.call = args, kwargs.copy()
+        lease.given = dict(zip(parameters.names, args, strict=False)) | kwargs
     if describe:
         kwargs["token"] = tokens.describe(lease.job, lease.started_at, presence)
     return lease
@@ -72,6 +104,20 @@ def _nested(lock: Any) -> bool:
     """Tell whether a wrapper further out observes this very call already."""
     outer = observing.get()
     return outer is not None and outer.lock_id == id(lock)
+
+
+def _reset(before: Token[Lease | None]) -> None:
+    """End what ``observing.set`` began, also where a coroutine is closed in another context than its own."""
+    with contextlib.suppress(ValueError):
+        observing.reset(before)
+
+
+def _told(recorder: Recorder, tell: Callable[..., None], *what: Any) -> None:
+    """Call ``tell`` while the application's exception is on its way: it must not be replaced by ours."""
+    try:
+        tell(*what)
+    except Exception:  # noqa: BLE001
+        recorder.trouble("seam")
 
 
 def _lease(recorder: Recorder, lock: Any) -> Lease:
@@ -130,12 +176,17 @@ def _owner(value: Any) -> Owner | None:
     """Read a token that may have been decoded by the client."""
     if value is None:
         return None
-    raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
+    raw = key_bytes(value) if isinstance(value, str | bytes) else b""  # a callback of the client's made it
     return tokens.parse(raw) or tokens.uuid1_owner(raw) or tokens.Owner()
 
 
+def _has_waited(lock: Any, attempt: Attempt) -> bool:
+    """Tell whether a refused call slept; a subclass with tries of its own hides them."""
+    return attempt.attempts > 1 if attempt.attempts else _will_wait(lock, attempt.given)
+
+
 def _refused(recorder: Recorder, lock: Any, attempt: Attempt) -> None:
-    waited = attempt.attempts > 1
+    waited = _has_waited(lock, attempt)
     blocked_by = None
     try:
         if recorder.wants_blocked_by(attempt, waited=waited):
@@ -146,7 +197,7 @@ def _refused(recorder: Recorder, lock: Any, attempt: Attempt) -> None:
 
 
 async def _refused_async(recorder: Recorder, lock: Any, attempt: Attempt) -> None:
-    waited = attempt.attempts > 1
+    waited = _has_waited(lock, attempt)
     blocked_by = None
     try:
         if recorder.wants_blocked_by(attempt, waited=waited):
@@ -156,25 +207,27 @@ async def _refused_async(recorder: Recorder, lock: Any, attempt: Attempt) -> Non
         recorder.refused(attempt, waited=waited, blocked_by=blocked_by)
 
 
-def _acquire(original: Callable[..., Any]) -> Callable[..., Any]:
+def _acquire(switch: Switch, original: Function) -> Function:
+    parameters = _parameters(original, _SYNC_ACQUIRE)
+
     @functools.wraps(original)
     def acquire(self: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder = runtime.recorder
+        recorder = switch.recorder
         if recorder is None or _nested(self):
             return original(self, *args, **kwargs)
         try:
-            lease = _begin(recorder, self, args, kwargs)
+            lease = _begin(recorder, self, parameters, args, kwargs)
         except Exception:  # noqa: BLE001 - what ails the shim is not the caller's
             recorder.trouble("seam")
             return original(self, *args, **kwargs)
-        reset = observing.set(lease)
+        before = observing.set(lease)
         try:
             got = original(self, *args, **kwargs)
         except BaseException as error:
-            recorder.acquire_failed(lease, error)
+            _told(recorder, recorder.acquire_failed, lease, error)
             raise
         finally:
-            observing.reset(reset)
+            observing.reset(before)
         try:
             if got:
                 _got(lease, self)
@@ -187,25 +240,27 @@ def _acquire(original: Callable[..., Any]) -> Callable[..., Any]:
     return acquire
 
 
-def _acquire_async(original: Callable[..., Any]) -> Callable[..., Any]:
+def _acquire_async(switch: Switch, original: Function) -> Function:
+    parameters = _parameters(original, _ASYNC_ACQUIRE)
+
     @functools.wraps(original)
     async def acquire(self: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder = runtime.recorder
+        recorder = switch.recorder
         if recorder is None or _nested(self):
             return await original(self, *args, **kwargs)
         try:
-            lease = _begin(recorder, self, args, kwargs)
+            lease = _begin(recorder, self, parameters, args, kwargs)
         except Exception:  # noqa: BLE001
             recorder.trouble("seam")
             return await original(self, *args, **kwargs)
-        reset = observing.set(lease)
+        before = observing.set(lease)
         try:
             got = await original(self, *args, **kwargs)
         except BaseException as error:
-            recorder.acquire_failed(lease, error)
+            _told(recorder, recorder.acquire_failed, lease, error)
             raise
         finally:
-            observing.reset(reset)
+            _reset(before)
         try:
             if got:
                 _got(lease, self)
@@ -218,54 +273,71 @@ def _acquire_async(original: Callable[..., Any]) -> Callable[..., Any]:
     return acquire
 
 
-def _try(original: Callable[..., Any]) -> Callable[..., Any]:
+def _try(_switch: Switch, original: Function) -> Function:
     @functools.wraps(original)
     def do_acquire(self: Any, *args: Any, **kwargs: Any) -> Any:
-        got = original(self, *args, **kwargs)
         lease = observing.get()
-        if lease is not None and lease.lock_id == id(self):
-            lease.attempts += 1
-            if not got:
-                _try_refused(lease, self)
+        if lease is None or lease.lock_id != id(self) or lease.trying:
+            return original(self, *args, **kwargs)
+        lease.attempts += 1
+        lease.trying = True  # a wrapper of ours further in, behind another tool's, does not count again
+        try:
+            got = original(self, *args, **kwargs)
+        finally:
+            lease.trying = False
+        if not got:
+            _try_refused(lease, self)
         return got
 
     return do_acquire
 
 
-def _try_async(original: Callable[..., Any]) -> Callable[..., Any]:
+def _try_async(_switch: Switch, original: Function) -> Function:
     @functools.wraps(original)
     async def do_acquire(self: Any, *args: Any, **kwargs: Any) -> Any:
-        got = await original(self, *args, **kwargs)
         lease = observing.get()
-        if lease is not None and lease.lock_id == id(self):
-            lease.attempts += 1
-            if not got:
-                _try_refused(lease, self)
+        if lease is None or lease.lock_id != id(self) or lease.trying:
+            return await original(self, *args, **kwargs)
+        lease.attempts += 1
+        lease.trying = True
+        try:
+            got = await original(self, *args, **kwargs)
+        finally:
+            lease.trying = False
+        if not got:
+            _try_refused(lease, self)
         return got
 
     return do_acquire
 
 
 def _try_refused(lease: Lease, lock: Any) -> None:
-    if lease.attempts == 1 and _will_wait(lock, *lease.call):
-        lease.recorder.waiting(lease)
+    try:
+        if lease.attempts == 1 and _will_wait(lock, lease.given):
+            lease.recorder.waiting(lease)
+    except Exception:  # noqa: BLE001
+        lease.recorder.trouble("seam")
 
 
-def _release(original: Callable[..., Any]) -> Callable[..., Any]:
+def _release(switch: Switch, original: Function) -> Function:
     @functools.wraps(original)
     def release(self: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder = runtime.recorder
+        recorder = switch.recorder
         if recorder is None or _nested(self):
             return original(self, *args, **kwargs)
-        lease = _lease(recorder, self)
-        reset = observing.set(lease)
+        try:
+            lease = _lease(recorder, self)
+        except Exception:  # noqa: BLE001
+            recorder.trouble("seam")
+            return original(self, *args, **kwargs)
+        before = observing.set(lease)
         try:
             answer = original(self, *args, **kwargs)
         except BaseException as error:
-            _release_failed(recorder, self, lease, error)
+            _told(recorder, _release_failed, recorder, self, lease, error)
             raise
         finally:
-            observing.reset(reset)
+            observing.reset(before)
         try:
             _released(recorder, self, lease)
         except Exception:  # noqa: BLE001
@@ -275,21 +347,25 @@ def _release(original: Callable[..., Any]) -> Callable[..., Any]:
     return release
 
 
-def _release_async(original: Callable[..., Any]) -> Callable[..., Any]:
+def _release_async(switch: Switch, original: Function) -> Function:
     @functools.wraps(original)
     async def release(self: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder = runtime.recorder
+        recorder = switch.recorder
         if recorder is None or _nested(self):
             return await original(self, *args, **kwargs)
-        lease = _lease(recorder, self)
-        reset = observing.set(lease)
+        try:
+            lease = _lease(recorder, self)
+        except Exception:  # noqa: BLE001
+            recorder.trouble("seam")
+            return await original(self, *args, **kwargs)
+        before = observing.set(lease)
         try:
             answer = await original(self, *args, **kwargs)
         except BaseException as error:
-            _release_failed(recorder, self, lease, error)
+            _told(recorder, _release_failed, recorder, self, lease, error)
             raise
         finally:
-            observing.reset(reset)
+            _reset(before)
         try:
             _released(recorder, self, lease)
         except Exception:  # noqa: BLE001
@@ -299,22 +375,26 @@ def _release_async(original: Callable[..., Any]) -> Callable[..., Any]:
     return release
 
 
-def _renew(after: Callable[..., None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
+def _renew(after: Callable[..., None]) -> Callable[[Switch, Function], Function]:
+    def make(switch: Switch, original: Function) -> Function:
         @functools.wraps(original)
         def renew(self: Any, *args: Any, **kwargs: Any) -> Any:
-            recorder = runtime.recorder
+            recorder = switch.recorder
             if recorder is None or _nested(self):
                 return original(self, *args, **kwargs)
-            lease = _lease(recorder, self)
-            reset = observing.set(lease)
+            try:
+                lease = _lease(recorder, self)
+            except Exception:  # noqa: BLE001
+                recorder.trouble("seam")
+                return original(self, *args, **kwargs)
+            before = observing.set(lease)
             try:
                 answer = original(self, *args, **kwargs)
             except BaseException as error:
-                _renewal_failed(recorder, lease, error)
+                _told(recorder, _renewal_failed, recorder, lease, error)
                 raise
             finally:
-                observing.reset(reset)
+                observing.reset(before)
             try:
                 after(recorder, self, lease, args, kwargs)
             except Exception:  # noqa: BLE001
@@ -326,15 +406,19 @@ def _renew(after: Callable[..., None]) -> Callable[[Callable[..., Any]], Callabl
     return make
 
 
-def _renew_async(after: Callable[..., None]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def make(original: Callable[..., Any]) -> Callable[..., Any]:
-        async def finish(self: Any, pending: Awaitable[Any], lease: Lease, args: Any, kwargs: Any) -> Any:
-            recorder = lease.recorder
+def _renew_async(after: Callable[..., None]) -> Callable[[Switch, Function], Function]:
+    def make(switch: Switch, original: Function) -> Function:
+        async def finish(
+            self: Any, recorder: Recorder, pending: Awaitable[Any], lease: Lease, args: Any, kwargs: Any
+        ) -> Any:
+            before = observing.set(lease)
             try:
                 answer = await pending
             except BaseException as error:
-                _renewal_failed(recorder, lease, error)
+                _told(recorder, _renewal_failed, recorder, lease, error)
                 raise
+            finally:
+                _reset(before)
             try:
                 after(recorder, self, lease, args, kwargs)
             except Exception:  # noqa: BLE001
@@ -344,30 +428,37 @@ def _renew_async(after: Callable[..., None]) -> Callable[[Callable[..., Any]], C
         @functools.wraps(original)
         def renew(self: Any, *args: Any, **kwargs: Any) -> Any:
             # redis-py checks token and timeout when called and talks to Redis when awaited; so does this.
-            recorder = runtime.recorder
+            recorder = switch.recorder
             if recorder is None or _nested(self):
                 return original(self, *args, **kwargs)
-            lease = _lease(recorder, self)
+            try:
+                lease = _lease(recorder, self)
+            except Exception:  # noqa: BLE001
+                recorder.trouble("seam")
+                return original(self, *args, **kwargs)
+            before = observing.set(lease)
             try:
                 pending = original(self, *args, **kwargs)
             except BaseException as error:
-                _renewal_failed(recorder, lease, error)
+                _told(recorder, _renewal_failed, recorder, lease, error)
                 raise
-            return finish(self, pending, lease, args, kwargs)
+            finally:
+                observing.reset(before)
+            return finish(self, recorder, pending, lease, args, kwargs)
 
         return renew
 
     return make
 
 
-_SYNC_SEAMS = {
+_SYNC_SEAMS: dict[str, Callable[[Switch, Function], Function]] = {
     "acquire": _acquire,
     "do_acquire": _try,
     "release": _release,
     "extend": _renew(_extended),
     "reacquire": _renew(_reacquired),
 }
-_ASYNC_SEAMS = {
+_ASYNC_SEAMS: dict[str, Callable[[Switch, Function], Function]] = {
     "acquire": _acquire_async,
     "do_acquire": _try_async,
     "release": _release_async,
@@ -377,13 +468,11 @@ _ASYNC_SEAMS = {
 
 
 def observe(lock: Any) -> None:
-    """Observe one lock object; nothing happens if its class or the object is observed already.
+    """Observe one lock object; nothing changes if its class or the object is observed already.
 
     Args:
         lock: a redis-py ``Lock`` or ``asyncio.Lock``.
     """
     seams = _ASYNC_SEAMS if isinstance(lock, AsyncLock) else _SYNC_SEAMS
     for name, make in seams.items():
-        if name not in vars(lock):
-            method = getattr(type(lock), name)
-            setattr(lock, name, functools.partial(make(method), lock))
+        patch_object(lock, name, functools.partial(make, runtime))

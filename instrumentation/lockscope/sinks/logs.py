@@ -8,6 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from lockscope import events
+from lockscope.printable import printable
 from lockscope.tokens import fingerprint, process
 from lockscope.traces import current_trace
 
@@ -35,7 +36,6 @@ LEVELS: Final = {
 _LIMITED = frozenset({events.CONTENDED, events.ACQUIRE_TIMEOUT})
 _EVERY = 10.0  # seconds between two records of repeated contention on one key
 _MAX_KEYS = 1024
-_MAX_TEXT = 512
 
 _STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -137,16 +137,6 @@ def fields_of(event: LockEvent) -> dict[str, Any]:
         "span_id": trace and trace.span_id,
     }
     return {name: value for name, value in fields.items() if value is not None}
-
-
-def printable(key: bytes) -> str:
-    """Return a key as bounded text on one line: what is no printable text becomes backslash escapes."""
-    cut = key[: _MAX_TEXT * 2]
-    text = cut.decode("utf-8", "backslashreplace")
-    text = "".join(
-        char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text
-    )
-    return text if len(text) <= _MAX_TEXT and len(cut) == len(key) else text[:_MAX_TEXT] + "…"
 
 
 class JSONFormatter(logging.Formatter):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from lockscope import events
 from lockscope.jobs import NO_JOB, NO_JOB_TYPE
-from lockscope.sinks.logs import printable
+from lockscope.printable import printable
 from lockscope.tokens import fingerprint
 
 if TYPE_CHECKING:
