@@ -276,7 +276,7 @@ class TestHealth:
         node = servers["rows"][0]["cells"]
         assert node["up"]["text"] == "up"
         assert node["mode"]["text"] in {"tracking", "notifications", "scan"}
-        assert any("never expire" in row["cells"]["what"]["text"] for row in findings["rows"])
+        assert any("without expiry" in row["cells"]["what"]["text"] for row in findings["rows"])
         assert "streamlit" in words(app)
 
 

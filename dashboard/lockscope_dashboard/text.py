@@ -8,6 +8,8 @@ import re
 import unicodedata
 from datetime import UTC, datetime
 
+from lockscope_exporter.text import shown
+
 LONGEST_ID = 400
 JUST_NOW = 0.05
 _ASCII = 0x80  # first code point that is no ASCII
@@ -78,8 +80,8 @@ def _escape(code: int) -> str:
 
 
 def safe(text: str | None) -> str:
-    """Return foreign text (a host, a job) with the characters escaped that could trick a screen."""
-    return show(text.encode("utf-8", "surrogatepass")) if text else ""
+    """Return foreign text (a host, a job, a prefix) with what could trick a screen escaped."""
+    return shown(text) if text else ""
 
 
 def identify(shown: str, raw: bytes) -> str:

@@ -24,7 +24,7 @@ function fillCell(cell, value, column) {
     link.href = content.href;
     link.params = content.params;
     cell.append(link);
-  } else if (content.text) cell.append(el("span", "", content.text));
+  } else if (content.text) cell.append(el("span", content.mark && content.text.length < 24 ? "word" : "", content.text));
   if (content.note) cell.append(el("div", "note", content.note));
   if (typeof content.bar === "number") {
     const bar = el("div", "bar");

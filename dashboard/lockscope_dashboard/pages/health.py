@@ -124,7 +124,7 @@ def findings(nodes: Sequence[NodeStatus], families: pd.DataFrame) -> list[tuple[
             found.append(
                 (
                     "bad",
-                    f"{text.count(row.no_ttl, 'lock')} of {prefix} never expire.",
+                    f"{text.count(row.no_ttl, 'lock')} of {prefix} without expiry.",
                     "Take them with an expiry.",
                 )
             )
@@ -132,7 +132,7 @@ def findings(nodes: Sequence[NodeStatus], families: pd.DataFrame) -> list[tuple[
             found.append(
                 (
                     "warn",
-                    f"{text.count(row.weak_owner, 'lock')} of {prefix} name no owner of their own.",
+                    f"{text.count(row.weak_owner, 'lock')} of {prefix} without an owner value of their own.",
                     "Use a random token, so that a release can be checked.",
                 )
             )

@@ -40,6 +40,10 @@ def live(chosen: window.Window | None) -> None:
     if frame["p50"].notna().any():
         st.markdown("**How long locks were held, against their TTL**")
         charts.draw(charts.holds(frame[frame["p50"].notna()]), key="holds")
+        st.caption(
+            "Box: half of all holds (p25 to p75), with the median; line: p05 to p95; dot: p99. "
+            "The tall red mark is the TTL in use."
+        )
     table(frame)
     if chosen is None:
         origin.teach("hold times by quantile")

@@ -29,11 +29,13 @@ def outcomes(frame: pd.DataFrame, step: float) -> alt.Chart:
         step: seconds of a step.
     """
     colours = palette()
+    shown = frame.assign(rate=frame["value"] / step, since=frame["at"] - pd.Timedelta(seconds=step))
     chart: alt.Chart = (
-        alt.Chart(frame.assign(rate=frame["value"] / step))
-        .mark_area(opacity=0.85, interpolate="step-after")
+        alt.Chart(shown)
+        .mark_bar(opacity=0.9)
         .encode(
-            x=alt.X("at:T", title=None),
+            x=alt.X("since:T", title=None),
+            x2="at:T",
             y=alt.Y("rate:Q", title="calls a second", stack=True),
             color=alt.Color(
                 "outcome:N",
@@ -44,7 +46,7 @@ def outcomes(frame: pd.DataFrame, step: float) -> alt.Chart:
             ),
             order=alt.Order("outcome:N", sort="ascending"),
             tooltip=[
-                alt.Tooltip("at:T", title="at", format="%H:%M:%S"),
+                alt.Tooltip("at:T", title="until", format="%H:%M:%S"),
                 alt.Tooltip("outcome:N"),
                 alt.Tooltip("rate:Q", title="a second", format=".2f"),
             ],
@@ -65,17 +67,17 @@ def waits(frame: pd.DataFrame, step: float) -> alt.Chart:
     order = [bound(low, high) for low, high in zip(bounds["low"], bounds["high"], strict=True)]
     shown = frame[frame["value"] > 0].copy()
     shown["wait"] = [bound(low, high) for low, high in zip(shown["low"], shown["high"], strict=True)]
-    shown["until"] = shown["at"] + pd.Timedelta(seconds=step)
+    shown["since"] = shown["at"] - pd.Timedelta(seconds=step)
     chart: alt.Chart = (
         alt.Chart(shown)
         .mark_rect()
         .encode(
-            x=alt.X("at:T", title=None),
-            x2="until:T",
+            x=alt.X("since:T", title=None),
+            x2="at:T",
             y=alt.Y("wait:O", title="waited", sort=order),
             color=alt.Color("value:Q", title="calls", scale=alt.Scale(scheme="teals", type="sqrt")),
             tooltip=[
-                alt.Tooltip("at:T", title="at", format="%H:%M:%S"),
+                alt.Tooltip("at:T", title="until", format="%H:%M:%S"),
                 alt.Tooltip("wait:N", title="waited"),
                 alt.Tooltip("value:Q", title="calls", format=".1f"),
             ],
@@ -96,7 +98,7 @@ def holds(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
     colours = palette()
     axis = alt.Axis(title="seconds held", format="~g", tickCount=8)
     scale = alt.Scale(type="log", nice=False)
-    row = alt.Y("prefix:N", title=None, sort=None)
+    row = alt.Y("prefix:N", title=None, sort=None, axis=alt.Axis(labelLimit=300))
     tips = [
         alt.Tooltip("prefix:N"),
         *(
