@@ -25,6 +25,7 @@ class Holder:
         alive: whether the holder's process lives; ``unknown`` without positive evidence.
         gone_since: unix time in seconds since when the holder is known to be gone.
         count: re-entrancy count or number of permits, 1 for plain locks.
+        presence: what the token says of the presence connection, see ``tokens.Owner``.
     """
 
     token: bytes
@@ -38,6 +39,7 @@ class Holder:
     alive: Life = "unknown"
     gone_since: float | None = None
     count: int = 1
+    presence: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ import redis.asyncio.connection as aio
 from redis.backoff import NoBackoff
 from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
 from redis.retry import Retry
-from redis.sentinel import Sentinel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,9 +40,6 @@ _NOT_OURS = frozenset(
         "legacy_responses",
         "lib_name",
         "lib_version",
-        "maint_notifications_config",
-        "maint_notifications_pool_handler",
-        "oss_cluster_maint_notifications_handler",
         "parser_class",
         "protocol",
         "retry",
@@ -124,43 +120,51 @@ def endpoint_of(client: Any) -> Endpoint:
 
 def _sentinel(pool: Any, kind: type, arguments: dict[str, Any]) -> Endpoint:
     service = pool.service_name
-    known = [sentinel.connection_pool.connection_kwargs for sentinel in pool.sentinel_manager.sentinels]
-    addresses = [(each.get("host", "localhost"), each.get("port", 26379)) for each in known]
-    if not addresses:
-        raise EndpointError("the client knows no Sentinels")
-    secure = issubclass(kind, SSLConnection | aio.SSLConnection)
-    blocking: type[Connection] = SSLConnection if secure else Connection
+    asked = [each.connection_pool for each in pool.sentinel_manager.sentinels]
+    sentinels = [(_plain(each.connection_class), each.connection_kwargs) for each in asked]
+    blocking = _plain(kind)
     settings = _settings(blocking, arguments)
-    secure_sentinels = issubclass(
-        pool.sentinel_manager.sentinels[0].connection_pool.connection_class, SSLConnection | aio.SSLConnection
-    )
-    sentinel_class: type[Connection] = SSLConnection if secure_sentinels else Connection
-    asking = {
-        name: value
-        for name, value in _settings(sentinel_class, known[0]).items()
-        if name not in ("host", "port")
-    } | {"socket_timeout": TIMEOUT, "ssl": secure_sentinels}
 
     def connections() -> Iterator[AbstractConnection]:
-        sentinels = Sentinel(addresses, sentinel_kwargs=asking)  # type: ignore[no-untyped-call]
-        try:
-            host, port = sentinels.discover_master(service)  # type: ignore[no-untyped-call]
-        finally:
-            for each in sentinels.sentinels:
-                each.close()
-        yield _make(blocking, {**settings, "host": host, "port": port})
+        failure: Exception = redis.ConnectionError(f"no Sentinel knows a master {service!r}")
+        for each_kind, each in sentinels:
+            try:
+                host, port = _master(_make(each_kind, _settings(each_kind, each)), service)
+            except (redis.RedisError, OSError) as error:
+                failure = error
+            else:
+                yield _make(blocking, {**settings, "host": host, "port": port})
+        raise failure
 
-    return Endpoint(("sentinel", service, frozenset(addresses)), connections)
+    addresses = frozenset((each.get("host", "localhost"), each.get("port", 26379)) for _, each in sentinels)
+    return Endpoint(("sentinel", service, addresses), connections)
+
+
+def _master(connection: Any, service: str) -> tuple[str, int]:
+    """Ask one Sentinel for the address of the master."""
+    try:
+        connection.connect()
+        connection.send_command("SENTINEL", "GET-MASTER-ADDR-BY-NAME", service)
+        answer = connection.read_response()
+    finally:
+        connection.disconnect()
+    if not answer:
+        raise redis.ConnectionError(f"the Sentinel knows no master {service!r}")
+    return answer[0].decode(), int(answer[1])
+
+
+def _plain(kind: type) -> type[Connection]:
+    """Return the class that connects over TCP, with TLS where ``kind`` uses it."""
+    return SSLConnection if issubclass(kind, SSLConnection | aio.SSLConnection) else Connection
 
 
 def _cluster(client: Any, manager: Any) -> Endpoint:
     arguments = getattr(client, "connection_kwargs", None) or getattr(manager, "connection_kwargs", {})
     arguments = {name: value for name, value in arguments.items() if name != "redis_connect_func"}
     seeds = [(node.host, node.port) for node in manager.startup_nodes.values()]
-    secure = bool(arguments.get("ssl")) or issubclass(
-        arguments.get("connection_class", Connection), SSLConnection | aio.SSLConnection
+    blocking = (
+        SSLConnection if arguments.get("ssl") else _plain(arguments.get("connection_class", Connection))
     )
-    blocking: type[Connection] = SSLConnection if secure else Connection
     settings = _settings(blocking, arguments)
     known = weakref.ref(manager)
 
@@ -194,7 +198,9 @@ def _settings(kind: type, arguments: dict[str, Any]) -> dict[str, Any]:
     settings = {
         name: value
         for name, value in arguments.items()
-        if name not in _NOT_OURS and (known is None or name in known)
+        if name not in _NOT_OURS
+        and not name.startswith(("maint", "orig_", "oss_"))
+        and (known is None or name in known)
     }
     settings["socket_timeout"] = TIMEOUT
     if settings.get("socket_connect_timeout") is None:

@@ -32,8 +32,8 @@ ABSENT: Final = ";p=0"
 UNKNOWN: Final = ""
 
 _PING = 15.0  # seconds of silence before the connection is tried
-_FIRST_WAIT = 0.1  # seconds that a process's first acquire may wait for its presence
-_PAUSES = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.0)  # seconds before a new attempt; readers forgive ten
+_FIRST_WAIT = 0.25  # seconds that a process's first acquire may wait for its presence, should TLS take long
+_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.0)  # seconds before a new attempt; readers forgive ten
 _STABLE = 5.0  # seconds after which a connection that fails did not fail at once
 _REFUSED_PAUSE = 60.0  # seconds before a server that refused is asked again
 _MARK = "_lockscope_presence"
@@ -66,7 +66,7 @@ class Announcement:
         """Start the thread, and wait a moment for its first attempt."""
         with self._starting:
             if not self.started:
-                # Ten milliseconds of the first acquire buy tokens that prove what they say.
+                # A few milliseconds of the first acquire buy tokens that prove what they say.
                 try:
                     threading.Thread(target=self._run, name="lockscope-presence", daemon=True).start()
                 except RuntimeError:  # no more threads, or the interpreter is about to end
@@ -84,11 +84,12 @@ class Announcement:
     def _run(self) -> None:
         failures = 0
         while not self._done():
+            confirmed = False
             began = time.monotonic()
             try:
                 connection = self.endpoint.open(self._keep)
                 self._subscribe(connection)
-                self.flag = CONFIRMED
+                self.flag, confirmed = CONFIRMED, True
                 self._tried.set()
                 self._stay(connection)
             except redis.ResponseError as error:
@@ -96,11 +97,13 @@ class Announcement:
                 pause = _REFUSED_PAUSE
                 self._complain(error)
             except Exception as error:  # noqa: BLE001 - whatever it was, presence goes on trying
-                lasted = time.monotonic() - began
-                failures = 0 if self.flag is CONFIRMED and lasted > _STABLE else failures + 1
-                pause = _PAUSES[min(failures, len(_PAUSES) - 1)] * random.uniform(0.75, 1.0)
-                if failures:
+                if confirmed:
+                    failures = 0
+                    pause = 0.0 if time.monotonic() - began > _STABLE else _PAUSES[0]
+                else:
                     self.flag = ABSENT
+                    pause = _PAUSES[min(failures, len(_PAUSES) - 1)] * random.uniform(0.75, 1.0)
+                    failures += 1
                 _log.debug("presence lost its connection: %r", error)
             self._drop()
             self._tried.set()

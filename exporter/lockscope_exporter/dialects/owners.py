@@ -62,6 +62,7 @@ def holder(token: bytes, owner: Owner = NOBODY, count: int = 1) -> Holder:
         job_id=owner.job_id,
         started_at=owner.started_at,
         count=count,
+        presence=owner.presence,
     )
 
 
