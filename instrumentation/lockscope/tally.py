@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Cycle = tuple[bytes | str, Job, float | None, bool, float | None, float | None, bool, float, Trace | None]
 
 _CACHED_LABELS = 4096
+_MAX_LABEL = 160  # characters
 
 # Held while counting and across every fork: a child must not inherit a lock that another thread holds.
 _gate = threading.RLock()
@@ -101,25 +102,36 @@ class Series:
                 self.used.add(used, trace, at)
 
 
-class JobTypes:
-    """Keeps the ``job_type`` label bounded.
+class Bounded:
+    """Keeps a label bounded whose values the application chooses: ``job_type``, ``reason``.
 
     Args:
-        limit: distinct job types before further ones fold into ``other``.
+        limit: distinct values before further ones fold into ``other``.
     """
 
     def __init__(self, limit: int = 200) -> None:
         self._limit = limit
         self._known: set[str] = set()
 
-    def bounded(self, job_type: str) -> str:
-        """Return the label value of ``job_type``: valid UTF-8, or ``other`` once the cap is reached."""
-        job_type = job_type.encode("utf-8", "replace").decode()
-        if job_type not in self._known:
+    def bounded(self, value: str) -> str:
+        """Return the label's value: valid UTF-8 of bounded length, or ``other`` once the cap is reached."""
+        value = value[:_MAX_LABEL].encode("utf-8", "replace").decode()
+        if value not in self._known:
             if len(self._known) >= self._limit:
                 return OTHER
-            self._known.add(job_type)
-        return job_type
+            self._known.add(value)
+        return value
+
+
+class JobTypes(Bounded):
+    """Keeps ``job_type`` bounded."""
+
+
+class Reasons(Bounded):
+    """Keeps ``reason`` bounded."""
+
+    def __init__(self) -> None:
+        super().__init__(limit=20)
 
 
 class Tally:
@@ -132,6 +144,7 @@ class Tally:
     def __init__(self, trace: Callable[[], Trace | None] | None = None) -> None:
         self._trace = trace
         self._job_types = JobTypes()
+        self._reasons = Reasons()
         self._series: dict[tuple[str, str], Series] = {}
         self._cache: dict[tuple[str, str], Series] = {}
 
@@ -144,6 +157,8 @@ class Tally:
             series = self._cache.get((event.prefix, event.job.job_type))
             if series is None:
                 series = self._admit(event.prefix, event.job.job_type)
+            if event.reason:
+                event = event._replace(reason=self._reasons.bounded(event.reason))
             handler(series, event, self._trace() if self._trace is not None else None)
 
     def add_cycles(self, cycles: Iterable[Cycle], prefix_of: Callable[[bytes | str], str]) -> None:
@@ -230,8 +245,7 @@ def _ended(series: Series, event: LockEvent, _trace: object = None) -> None:
 
 
 def _retry(series: Series, event: LockEvent, _trace: object) -> None:
-    reason = event.reason if event.reason in series.retry or len(series.retry) < _MAX_REASONS else OTHER
-    series.retry[reason] = series.retry.get(reason, 0) + 1
+    series.retry[event.reason] = series.retry.get(event.reason, 0) + 1
 
 
 def _idempotency(series: Series, event: LockEvent, _trace: object) -> None:
@@ -240,7 +254,6 @@ def _idempotency(series: Series, event: LockEvent, _trace: object) -> None:
     series.idempotency[event.outcome] += 1
 
 
-_MAX_REASONS = 20
 _HANDLERS: dict[str, Callable[[Series, LockEvent, Trace | None], None]] = {
     events.ACQUIRED: _acquired,
     events.CONTENDED: _wait,

@@ -14,10 +14,12 @@ from urllib.parse import quote, unquote_to_bytes
 from uuid import UUID
 
 from lockscope.jobs import NO_JOB_TYPE, Job
+from lockscope.prefixes import key_bytes
 
 VERSION = "ls1"
 MAX_BYTES = 512
 
+_SAFE = "/:@+,.-_~"
 _MAX_HOST = 96
 _MAX_TYPE = 120
 _MAX_ID = 120
@@ -152,11 +154,17 @@ def _job_part(job_type: str, job_id: str | None) -> str:
 
 
 def _quoted(text: str, limit: int) -> str:
-    """Percent-encode ``text`` and cut it to ``limit`` bytes without cutting an escape in two."""
-    encoded = quote(text.encode("utf-8", "surrogateescape"), safe="/:@+,.-_~")
+    """Percent-encode ``text`` and cut it to ``limit`` bytes, between two characters."""
+    encoded = quote(key_bytes(text[: limit + 1]), safe=_SAFE)
     if len(encoded) <= limit:
         return encoded
-    return re.sub(r"%[0-9A-F]?$", "", encoded[:limit])
+    encoded = ""
+    for char in text:
+        more = quote(key_bytes(char), safe=_SAFE)
+        if len(encoded) + len(more) > limit:
+            break
+        encoded += more
+    return encoded
 
 
 def _unquoted(value: bytes) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import REGISTRY, CollectorRegistry, Counter, Gauge, Histogram
 
 from lockscope import catalog, events
-from lockscope.tally import JobTypes
+from lockscope.tally import JobTypes, Reasons
 
 if TYPE_CHECKING:
     from lockscope.catalog import Metric
@@ -51,6 +51,7 @@ class MultiprocessSink:
             setattr(registry, _ON_REGISTRY, metrics)
         self._metrics: dict[str, Any] = metrics
         self._job_types = JobTypes()
+        self._reasons = Reasons()
         self._known: set[tuple[str, str]] = set()
 
     def __call__(self, event: LockEvent) -> None:
@@ -77,7 +78,7 @@ class MultiprocessSink:
         elif counter is not None:
             self._of(counter, *labels, event.outcome).inc()
         elif event.event == events.RETRY:
-            self._of(catalog.RETRY, *labels, event.reason).inc()
+            self._of(catalog.RETRY, *labels, self._reasons.bounded(event.reason)).inc()
         self._gauges(event, labels)
         self._observe(event, labels, counter)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 from prometheus_client import REGISTRY
@@ -51,6 +52,9 @@ class PrometheusSink:
             present = _Collector(Tally(trace=current_trace))
             registry.register(present)
             setattr(registry, _ON_REGISTRY, present)
+        else:
+            with contextlib.suppress(ValueError):  # it is registered, unless somebody emptied the registry
+                registry.register(present)
         present.before_collect = before_collect
         present.overflowed = overflowed
         present.sink_errors = sink_errors
