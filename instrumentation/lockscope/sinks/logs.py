@@ -14,6 +14,7 @@ from lockscope.traces import current_trace
 
 if TYPE_CHECKING:
     from lockscope.events import LockEvent
+    from lockscope.tokens import Owner
 
 LEVELS: Final = {
     events.ACQUIRED: logging.INFO,
@@ -72,13 +73,16 @@ class LogSink:
         fields = fields_of(event)
         if stands_for > 1:
             fields["stands_for"] = stands_for
-        message = f"{event.event} {fields['lock_key']}"
+        # Few templates, all that varies in the arguments: error trackers group records by template.
+        template, values = f"{event.event} %s", [fields["lock_key"]]
         blocked_by = fields.get("blocked_by")
         if blocked_by:
-            message += f", held by {blocked_by.get('host')}/{blocked_by.get('pid')}"
+            template += ", held by %s/%s"
+            values += [blocked_by.get("host", "?"), blocked_by.get("pid", "?")]
         if stands_for > 1:
-            message += f" ({stands_for} refusals)"
-        self.logger.log(level, "%s", message, extra=fields)
+            template += " (%d refusals)"
+            values.append(stands_for)
+        self.logger.log(level, template, *values, extra=fields)
 
     def _stands_for(self, key: bytes) -> int:
         """Return how many refusals a record about ``key`` stands for, 0 if none is due."""
@@ -94,24 +98,7 @@ class LogSink:
 
 
 def fields_of(event: LockEvent) -> dict[str, Any]:
-    """Return the fields of an event without those that are ``None``; seconds, tokens as fingerprints."""
-    held_for = None
-    blocked_by = None
-    if event.blocked_by is not None:
-        owner = event.blocked_by
-        if owner.started_at is not None:
-            held_for = round(max(time.time() - owner.started_at, 0.0), 3)
-        blocked_by = {
-            name: value
-            for name, value in (
-                ("host", owner.host),
-                ("pid", owner.pid),
-                ("job_type", owner.job_type),
-                ("job_id", owner.job_id),
-                ("held_for", held_for),
-            )
-            if value is not None
-        }
+    """Return the fields of an event without those that are unknown; seconds, tokens as fingerprints."""
     trace = current_trace()
     fields = {
         "event": event.event,
@@ -127,11 +114,11 @@ def fields_of(event: LockEvent) -> dict[str, Any]:
         "unprotected_seconds": _rounded(event.unprotected_seconds or None),
         "attempts": event.attempts or None,
         "outcome": event.outcome or None,
-        "reason": event.reason or None,
-        "job_id": event.job.job_id,
-        "job_type": event.job.job_type,
-        "resource_id": event.job.resource_id,
-        "blocked_by": blocked_by,
+        "reason": _text(event.reason or None),
+        "job_id": _text(event.job.job_id),
+        "job_type": _text(event.job.job_type),
+        "resource_id": _text(event.job.resource_id),
+        "blocked_by": None if event.blocked_by is None else _holder(event.blocked_by),
         "error": event.error or None,
         "trace_id": trace and trace.trace_id,
         "span_id": trace and trace.span_id,
@@ -139,8 +126,24 @@ def fields_of(event: LockEvent) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def _holder(owner: Owner) -> dict[str, Any] | None:
+    """Return what is known of who holds a lock: text that others have written into Redis."""
+    held_for = None if owner.started_at is None else round(max(time.time() - owner.started_at, 0.0), 3)
+    holder = {
+        "host": _text(owner.host),
+        "pid": owner.pid,
+        "job_type": _text(owner.job_type),
+        "job_id": _text(owner.job_id),
+        "held_for": held_for,
+    }
+    return {name: value for name, value in holder.items() if value is not None} or None
+
+
 class JSONFormatter(logging.Formatter):
-    """Formats any log record as one line of JSON: time, level, logger, message, and every extra field."""
+    """Formats any log record as one line of JSON: time, level, logger, message, and every extra field.
+
+    An extra field that has the name of one of these four is left out. What JSON has no form for becomes text.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one JSON object without line breaks."""
@@ -151,10 +154,35 @@ class JSONFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        fields.update((name, value) for name, value in vars(record).items() if name not in _STANDARD)
+        for name, value in vars(record).items():
+            if name not in _STANDARD:
+                fields.setdefault(name, value)
         if record.exc_info:
             fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps(fields, default=str)
+        elif record.exc_text:
+            fields["exception"] = record.exc_text
+        if record.stack_info:
+            fields["stack"] = self.formatStack(record.stack_info)
+        try:
+            return json.dumps(fields, default=str, allow_nan=False)
+        except Exception:  # noqa: BLE001 - keys that are no text, NaN, circles, objects that cannot be shown
+            return json.dumps({str(name): _as_json(value) for name, value in fields.items()})
+
+
+def _as_json(value: object) -> object:
+    """Return ``value`` if JSON has a form for it, else its text, else its type."""
+    try:
+        json.dumps(value, allow_nan=False)
+    except (TypeError, ValueError, RecursionError):
+        try:
+            return str(value)
+        except Exception:  # noqa: BLE001
+            return f"<{type(value).__name__}>"
+    return value
+
+
+def _text(value: str | None) -> str | None:
+    return None if value is None else printable(value)
 
 
 def _rounded(seconds: float | None) -> float | None:
