@@ -26,6 +26,7 @@ class Holder:
         gone_since: unix time in seconds since when the holder is known to be gone.
         count: re-entrancy count or number of permits, 1 for plain locks.
         presence: what the token says of the presence connection, see ``tokens.Owner``.
+        until: unix time in seconds when this holder loses its hold by itself, where holders end one by one.
     """
 
     token: bytes
@@ -40,6 +41,7 @@ class Holder:
     gone_since: float | None = None
     count: int = 1
     presence: bool | None = None
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class LockState:
         db: Redis database number.
         target: configured name of the server or group.
         node: ``host:port`` or socket path of the node that holds the key.
+        type: Redis type of the key.
         sampled_at: unix time in seconds when this was read.
     """
 
@@ -90,6 +93,7 @@ class LockState:
     db: int = 0
     target: str = "default"
     node: str = ""
+    type: str = "string"
 
     @property
     def holder(self) -> Holder | None:

@@ -86,6 +86,7 @@ class Decoded:
         next_change: unix time in seconds when the holders change next without any write, if before
             ``deadline``.
         note: a sentence about what the bytes do and do not tell, for ``why``; often empty.
+        type: Redis type of the key.
     """
 
     dialect: str
@@ -100,6 +101,7 @@ class Decoded:
     renews: bool = False
     next_change: float | None = None
     note: str = ""
+    type: str = "string"
 
 
 class Release(StrEnum):

@@ -231,6 +231,7 @@ def _decoded(dialect_: Dialect, form: Form, finding: Finding) -> Decoded:
         renews=form.renews,
         next_change=finding.next_change,
         note=finding.note,
+        type=form.type,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -208,7 +209,7 @@ def expiring(held: Iterable[tuple[float, Holder]], reading: Reading) -> tuple[Fi
     first = min(until for until, _ in ordered)
     return (
         Finding(
-            tuple(item for _, item in ordered),
+            tuple(replace(item, until=until if until < math.inf else None) for until, item in ordered),
             identity=b"\0".join(item.token for _, item in ordered),
             deadline=ends if ends < math.inf else None,
             next_change=first if first < ends else None,
