@@ -1,12 +1,14 @@
 """RQ: the job's function and id, and retries because of a lock.
 
 A work-horse is a process of its own for each job: what it counts in Prometheus metrics goes with it, unless
-multiprocess mode or the journal is on.
-"""
+multiprocess mode or the journal is on. Call ``instrument`` in the worker's process, as in a settings module
+multiprocess mode or the journal is on. Call ``instrument`` in the worker's process, as in a settings
+module (``rq worker -c settings``): in the jobs' own module it comes too late for the first job's retry.
 
 from __future__ import annotations
 
 import functools
+import os
 from typing import TYPE_CHECKING, Any
 
 from lockscope import runtime
@@ -35,6 +37,7 @@ def install(module: ModuleType) -> None:
     patch(module.Job, "perform", _in_job)
     patch(module.Job, "retry", _counting)
     _job_class = module.Job
+    _adopt(module)
 
 
 def remove() -> None:
@@ -42,6 +45,13 @@ def remove() -> None:
     if _job_class is not None:
         unpatch(_job_class, "perform")
         unpatch(_job_class, "retry")
+
+
+def _adopt(module: ModuleType) -> None:
+    """Name the job that is running already, where observation began in the module of a work-horse's job."""
+    running = module.get_current_job()
+    if running is not None and os.environ.get("RQ_JOB_ID") == running.id:
+        job(running.func_name, job_id=running.id).__enter__()  # for what is left of this process
 
 
 def _in_job(original: Callable[..., Any]) -> Callable[..., Any]:
