@@ -2,8 +2,8 @@
 
 A work-horse is a process of its own for each job: what it counts in Prometheus metrics goes with it, unless
 multiprocess mode or the journal is on. Call ``instrument`` in the worker's process, as in a settings module
-multiprocess mode or the journal is on. Call ``instrument`` in the worker's process, as in a settings
-module (``rq worker -c settings``): in the jobs' own module it comes too late for the first job's retry.
+(``rq worker -c settings``): in the jobs' own module it comes too late for the first job's retry.
+"""
 
 from __future__ import annotations
 
