@@ -33,8 +33,7 @@ _VARIABLE = re.compile(
       | \d+                                                                  # digits
       )(?![A-Za-z0-9])
     | (?<=[A-Za-z])\d{3,}(?![A-Za-z0-9])                                     # digits glued to a word
-    # What no one typed: control characters, those that turn or hide text, far planes, bytes that are no text.
-    | [^\x20-\x7e\u00a0-\u024f\u0370-\u200a\u2010-\u2027\u2030-\u205f\u2070-\ufefe\uff01-\uffdc]+
+    | [^\x20-\x7e\u00a0-\u024f\u0370-\uffdc]+                                # characters that no one typed
     """,
     re.VERBOSE,
 )
@@ -92,6 +91,8 @@ def prefix_of(key: bytes | str, patterns: Iterable[str] = ()) -> str:
             return pattern
     cut = len(raw) > MAX_LENGTH * 4
     text = raw[: MAX_LENGTH * 4].decode("utf-8", "replace").replace("\ufffd", _PLACE)
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else _PLACE for char in text)
     family = escape(_RUNS.sub(_PLACE, _VARIABLE.sub(_PLACE, text))).replace(_PLACE, "*")
     if cut or len(family) > MAX_LENGTH:
         family = family[: MAX_LENGTH - 1].rstrip("\\*") + "*"
