@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lockscope_exporter.sampling.ledger import News
@@ -181,11 +181,9 @@ class Intake:
         differing: set[bytes] = set()
         evicted = self._evicted(sample, changes)
         exact = self.reader.abilities.pexpiretime
-        usual = News(
-            0.0,
-            seen=cause.seen,
-            initial=cause.initial,
-            end=cause.end,
+        tell = _Teller(
+            cause,
+            changes,
             slack=_SLACK + min(self.clock.round_trip, 1.0) / 2 + (0.0 if exact else 0.05),
             jitter=self.reader.abilities.jitter,
         )
@@ -193,13 +191,11 @@ class Intake:
             if self._stopping.is_set():
                 return differing
             for reading in sample.readings:
-                news = _told(usual, at or reading.read_at or 0.0, changes.get(reading.key))
+                news = tell(reading.key, at or reading.read_at or 0.0)
                 if self._ledger.take(self.db, self._node, reading, dialects[reading.key], news):
                     differing.add(reading.key)
             for key, read_at in sample.gone:
-                news = _told(usual, at or read_at, changes.get(key))
-                if key in evicted and news.end is None:
-                    news = replace(news, end="evicted")
+                news = tell(key, at or read_at, evicted=key in evicted)
                 if self._ledger.gone(self.db, self._node, key, news):
                     differing.add(key)
         self.elsewhere += sample.elsewhere
@@ -208,7 +204,40 @@ class Intake:
         return differing
 
 
-def _told(news: News, at: float, change: Change | None) -> News:
-    if change is None:
-        return replace(news, at=at)
-    return replace(news, at=at, overwrite=change.overwrite, end=change.end or news.end)
+class _Teller:
+    """Makes the news of keys read together; most are the same, so each is made once.
+
+    Args:
+        cause: why the keys were read.
+        changes: what a feed said of each.
+        slack: seconds by which a deadline and the moment of the news may disagree.
+        jitter: seconds by which two readings of one deadline may differ.
+    """
+
+    def __init__(self, cause: Cause, changes: Mapping[bytes, Change], slack: float, jitter: float) -> None:
+        self._cause = cause
+        self._changes = changes
+        self._slack = slack
+        self._jitter = jitter
+        self._made: dict[tuple[float, bool, How | None], News] = {}
+
+    def __call__(self, key: bytes, at: float, *, evicted: bool = False) -> News:
+        """Return the news of one key."""
+        change = self._changes.get(key)
+        overwrite = change is not None and change.overwrite
+        end = (change.end if change is not None else None) or self._cause.end
+        if evicted and end is None:
+            end = "evicted"
+        news = self._made.get((at, overwrite, end))
+        if news is None:
+            cause = self._cause
+            news = self._made[at, overwrite, end] = News(
+                at,
+                seen=cause.seen,
+                initial=cause.initial,
+                overwrite=overwrite,
+                end=end,
+                slack=self._slack,
+                jitter=self._jitter,
+            )
+        return news

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from lockscope_exporter.classify import Cadence, state_of
+from lockscope_exporter.classify import Cadence
 from lockscope_exporter.dialects import decode
 from lockscope_exporter.sampling.counts import NO_EXPIRY, Counts, leaves_bucket
 from lockscope_exporter.sampling.entry import Entry
@@ -33,6 +33,7 @@ _REMEMBERED = 10_000  # expiries kept for that
 _AT_LEAST = 30.0  # seconds between two looks at a lock: what is expected of it is learned all the time
 _RELEARN = 10.0  # seconds between two looks at what was learned
 _COMING = 0.05  # seconds before a deadline in which a missing key is no surprise
+_MOVING = 0.25  # seconds by which MIGRATE may shift a deadline, which travels as a remaining time
 _SOON = 0.001  # seconds; a lock is never looked at again sooner, whatever rounding says
 
 
@@ -66,7 +67,7 @@ class Ledger:
         target: the target's name.
         prefixes: names families; shared by the targets of a process.
         expectations: how long locks are expected to be held.
-        presence: tells of a worker's name whether it lives, and since when not.
+        presence: tells of a holder at a unix time whether it lives, and since when not.
     """
 
     def __init__(
@@ -97,11 +98,11 @@ class Ledger:
             news: how the reading came about.
 
         Returns:
-            Whether it differed from what the ledger said.
+            Whether it differed from what the ledger said, other than by the passing of time.
         """
         keys = self._dbs.setdefault(db, {})
         before = keys.get(reading.key, ())
-        found = decode(reading, dialect)
+        found = _same_value(before, reading) or decode(reading, dialect)
         if not before and not found:
             return False
         old = {entry.decoded.field: entry for entry in before}
@@ -115,13 +116,13 @@ class Ledger:
             elif entry.decoded.owner_identity == decoded.owner_identity:
                 differs |= self._update(entry, node, decoded, news)
             else:
+                differs |= not _coming(entry, news.at)
                 entry = self._change_owner(entry, node, decoded, news)
-                differs = True
             entry.expires = reading.deadline
             after.append(entry)
         for entry in old.values():
+            differs |= not _coming(entry, news.at)
             self._end(entry, news)
-            differs = True
         if after:
             keys[reading.key] = tuple(after)
         else:
@@ -129,14 +130,15 @@ class Ledger:
         return differs
 
     def gone(self, db: int, node: str, key: bytes, news: News) -> bool:
-        """Take in that a node says a key does not exist; return whether the ledger said otherwise."""
+        """Take in that a node says a key does not exist; return whether that is a surprise."""
         entries = self._dbs.get(db, {}).get(key, ())
         if not entries or entries[0].node != node:
             return False
         del self._dbs[db][key]
+        surprise = not any(_coming(entry, news.at) for entry in entries)
         for entry in entries:
             self._end(entry, news)
-        return True
+        return surprise
 
     def tick(self, now: float) -> None:
         """Let time pass: deadlines, buckets, states. ``take_due`` says what has to be read."""
@@ -168,12 +170,6 @@ class Ledger:
             self._confirm = [item for item in self._confirm if item[0] != node]
         return due
 
-    def rename(self, old: str, new: str) -> None:
-        """Hand the locks of one node to another, which is to be read for them."""
-        for entry in self._entries():
-            if entry.node == old:
-                entry.node = new
-
     def assign(self, owner: Callable[[bytes], str | None]) -> list[tuple[str, int, bytes]]:
         """Give every lock to the node that owns its key now.
 
@@ -187,14 +183,14 @@ class Ledger:
         for entry in self._entries():
             node = owner(entry.key)
             if node is not None and node != entry.node:
-                entry.node = node
+                entry.node, entry.moved = node, True
                 moved.append((node, entry.db, entry.key))
         return moved
 
     def assign_key(self, db: int, key: bytes, node: str) -> None:
         """Give the locks of one key to a node that is about to be read for it."""
         for entry in self._dbs.get(db, {}).get(key, ()):
-            entry.node = node
+            entry.node, entry.moved = node, True
 
     def suspend(self, node: str) -> None:
         """Count out the locks of a node that is out of reach; they come back when they are read again."""
@@ -216,23 +212,27 @@ class Ledger:
         self.tick(now)
         return [counts.family(now) for counts in self._families.values()]
 
-    def states(self, now: float) -> Iterator[LockState]:
-        """Yield every live lock, judged now."""
-        self.tick(now)
-        for entry in self._entries():
-            if not entry.hidden:
-                yield entry.to_state(entry.facts(now, self.presence, entry.counts.expected))
+    def entries(self) -> list[Entry]:
+        """Return every live lock, to be turned into states a few at a time."""
+        return [entry for entry in self._entries() if not entry.hidden]
+
+    def states(self, entries: Iterable[Entry], now: float) -> list[LockState]:
+        """Return those of the locks that are still live, judged now."""
+        return [
+            entry.to_state(entry.facts(now, self.presence, entry.counts.expected))
+            for entry in entries
+            if entry.live and not entry.hidden
+        ]
 
     def find(self, key: bytes, now: float) -> list[LockState]:
         """Return the live locks of one key, in every database."""
         self.tick(now)
-        entries = [entry for keys in self._dbs.values() for entry in keys.get(key, ()) if not entry.hidden]
-        return [entry.to_state(entry.facts(now, self.presence, entry.counts.expected)) for entry in entries]
+        return self.states([entry for keys in self._dbs.values() for entry in keys.get(key, ())], now)
 
     def early(self, db: int, key: bytes, now: float) -> bool:
         """Tell whether the key of a live lock has no business to be gone yet."""
         entries = self._dbs.get(db, {}).get(key, ())
-        return bool(entries) and (entries[0].expires is None or entries[0].expires > now + _COMING)
+        return bool(entries) and not any(_coming(entry, now) for entry in entries)
 
     def knows(self, db: int, key: bytes) -> bool:
         """Tell whether a key held a lock when last read."""
@@ -254,7 +254,7 @@ class Ledger:
         if not entries:
             return glance.type == "none"
         expires = entries[0].expires
-        if entries[0].hidden or (expires is not None and expires <= now + _COMING):
+        if any(_coming(entry, now) for entry in entries):
             return True
         return expires is not None and glance.type != "none" and _close(expires, glance.deadline, jitter)
 
@@ -287,18 +287,25 @@ class Ledger:
         if not news.initial:
             counts.acquired += _weight(decoded)
             taken = self._expired.pop((db, key, decoded.field), None)
-            if taken is not None and taken[1] != decoded.owner_identity:
+            if taken is not None and self._took_over(taken, decoded, news):
                 counts.takeover += 1
         self._register(entry)
         self._show(entry, news.at)
         return entry
 
+    @staticmethod
+    def _took_over(expired: tuple[float, bytes], decoded: Decoded, news: News) -> bool:
+        """Tell whether a lock that has just expired is another owner's now."""
+        at, owner = expired
+        return news.at - at <= TAKEOVER_WITHIN and owner != decoded.owner_identity
+
     def _update(self, entry: Entry, node: str, decoded: Decoded, news: News) -> bool:
         """Take in a reading with the owner unchanged; return whether anything else changed."""
         before, after = entry.decoded.deadline, decoded.deadline
-        entry.node = node
-        later = before is not None and after is not None and after - before > news.jitter
-        changed = not _close(before, after, news.jitter)
+        jitter = max(news.jitter, _MOVING) if entry.moved or entry.node != node else news.jitter
+        entry.node, entry.moved = node, False
+        later = before is not None and after is not None and after - before > jitter
+        changed = not _close(before, after, jitter)
         if not entry.hidden:
             entry.counts.leave(entry)
         if later:
@@ -353,7 +360,7 @@ class Ledger:
 
     def _show(self, entry: Entry, now: float, *, known: bool = False) -> None:
         """Count an entry in; ``known``: its place among the oldest is as it was."""
-        entry.state = state_of(entry.facts(now, self.presence, entry.counts.expected))
+        entry.state = entry.state_now(now, self.presence, entry.counts.expected)
         entry.counts.enter(entry, now)
         if not known:
             entry.counts.started(entry)
@@ -365,7 +372,7 @@ class Ledger:
         entry.look_at = None
 
     def _judge(self, entry: Entry, now: float) -> None:
-        state = state_of(entry.facts(now, self.presence, entry.counts.expected))
+        state = entry.state_now(now, self.presence, entry.counts.expected)
         entry.counts.move(entry, state, now)
         self._schedule(entry, now)
 
@@ -379,12 +386,12 @@ class Ledger:
             times.append(decoded.next_change)
         expected = entry.counts.expected
         limit = expected.seconds if expected is not None else entry.first_lease
-        if limit is not None and entry.held_since + limit > now:
-            times.append(entry.held_since + limit)
+        if limit is not None:
+            times.append(entry.held_since + limit + _SOON)
         missed = entry.cadence.missed_two_at()
-        if missed is not None and missed > now:
-            times.append(missed)
-        entry.look_at = max(min(times), now + _SOON)
+        if missed is not None:
+            times.append(missed + _SOON)
+        entry.look_at = max(min(time for time in times if time > now), now + _SOON)
         self._timers.add(entry)
 
     def _drop(self, entry: Entry) -> None:
@@ -424,6 +431,25 @@ class Ledger:
 
 def _look_at(entry: Entry) -> float | None:
     return entry.look_at if entry.live and not entry.hidden else None
+
+
+def _coming(entry: Entry, now: float) -> bool:
+    """Tell whether a lock is about to change by the mere passing of time, or has."""
+    times = (entry.expires, entry.decoded.deadline, entry.decoded.next_change)
+    return entry.hidden or any(time is not None and time <= now + _COMING for time in times)
+
+
+def _same_value(before: tuple[Entry, ...], reading: Reading) -> tuple[Decoded, ...]:
+    """Return what is known of a string lock that was merely renewed, which saves decoding it again.
+
+    Only between two deadlines: a lock with none may be another library's.
+    """
+    if len(before) != 1 or reading.type != "string" or reading.deadline is None:
+        return ()
+    decoded = before[0].decoded
+    if decoded.value is None or decoded.value != reading.value or decoded.deadline is None:
+        return ()
+    return (replace(decoded, deadline=reading.deadline),)
 
 
 def _weight(decoded: Decoded) -> int:

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 from lockscope.prefixes import Prefixes
 from lockscope_exporter.sampling.expectations import Expectations
-from lockscope_exporter.sampling.ledger import Ledger
 from lockscope_exporter.sampling.target import TargetMirror
 from lockscope_exporter.sampling.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockscope_exporter.state import Family, Life, LockState, NodeStatus
+    from lockscope_exporter.state import Family, LockState, NodeStatus
     from lockscope_exporter.targets import SamplingOptions, Target
 
 _SAVE = 60.0  # seconds between two writes of the state file
+_AT_ONCE = 500  # locks judged without a pause
 _POLL = 0.01  # seconds between two looks whether everything is ready
 
 
@@ -42,7 +42,8 @@ class Mirror:
                 target,
                 Watch(target.patterns),
                 options,
-                Ledger(target.name, self._prefixes, self._expectations, _unknown),
+                self._prefixes,
+                self._expectations,
             )
             for target in targets
         ]
@@ -100,7 +101,11 @@ class Mirror:
         states: list[LockState] = []
         for target in self._targets:
             with target.guard:
-                states += target.ledger.states(target.now())
+                target.ledger.tick(target.now())
+                entries = target.ledger.entries()
+            for start in range(0, len(entries), _AT_ONCE):  # sampling and scrapes go on in between
+                with target.guard:
+                    states += target.ledger.states(entries[start : start + _AT_ONCE], target.now())
         return states
 
     def lock(self, key: bytes, field: bytes | None = None) -> LockState | None:
@@ -116,8 +121,3 @@ class Mirror:
         while not self._stopping.wait(_SAVE):
             self._expectations.save(time.time())
         self._expectations.save(time.time())
-
-
-def _unknown(_worker: str) -> tuple[Life, float | None]:
-    """Say of every worker that nothing is known."""
-    return "unknown", None

@@ -18,6 +18,7 @@ from lockscope_exporter.state import NodeStatus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lockscope_exporter.presence import Attendance
     from lockscope_exporter.sampling.ledger import Ledger
     from lockscope_exporter.sampling.watch import Watch
     from lockscope_exporter.state import ServerFacts
@@ -53,12 +54,20 @@ class Node:
         watch: which keys may be locks.
         options: how to sample.
         ledger: where readings go.
-        guard: held around every use of the ledger.
+        guard: held around every use of the ledger and of ``attendance``.
+        attendance: which holders are present.
     """
 
     def __init__(
-        self, place: Place, watch: Watch, options: SamplingOptions, ledger: Ledger, guard: threading.RLock
+        self,
+        place: Place,
+        watch: Watch,
+        options: SamplingOptions,
+        ledger: Ledger,
+        guard: threading.RLock,
+        attendance: Attendance,
     ) -> None:
+        self.attendance = attendance
         self.place = place
         self.watch = watch
         self.options = options
@@ -185,6 +194,8 @@ class Node:
                 self._failed(error, session)
             finally:
                 session.close()
+                with self.guard:
+                    self.attendance.lost(self.place.name)
             pause = _FIRST_PAUSE if session.live else min(2 * pause, _LONGEST_PAUSE)
             self.stopping.wait(pause)
 

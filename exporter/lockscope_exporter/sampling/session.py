@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from redis.exceptions import ResponseError
 
+from lockscope_exporter.presence import RollCall
 from lockscope_exporter.sampling.answers import Abilities
 from lockscope_exporter.sampling.clock import ServerClock
 from lockscope_exporter.sampling.feeds.changes import Change, Changes
@@ -163,6 +164,9 @@ class Session:
                 if chosen.blind:
                     self._sweep(intake, chosen.blind, fed=False, period=interval)
         self._chores.append(server)
+        self._chores.append(
+            RollCall(self._line, node.place.name, node.attendance, node.ledger, node.guard, self._clock.now)
+        )
         node.mode = chosen.feed.mode
         node.feed_warnings = tuple(warnings)
 
@@ -239,18 +243,20 @@ class Session:
 
     def _repair(self, intake: Intake, keys: Iterable[bytes]) -> None:
         """Read keys that do not look like what the ledger says, unless the feed has told of them by now."""
-        told = self._told(intake.db)
+        told = self._told()
         cause = Cause(initial=self._first, end="flushed" if self._feed.mode == "notifications" else None)
-        wrong = intake.look([key for key in keys if key not in told], cause)
+        wrong = intake.look(keys if told.flushed else set(keys).difference(told.of(intake.db)), cause)
         if wrong and not self._settling:
-            self._node.corrections += len(wrong - self._told(intake.db))
+            meanwhile = self._told()
+            if not meanwhile.flushed:
+                self._node.corrections += len(wrong.difference(meanwhile.of(intake.db)))
 
-    def _told(self, db: int) -> set[bytes]:
-        """Follow everything that the feed has told by now; return the keys of one database in it."""
+    def _told(self) -> Changes:
+        """Follow everything that the feed has told by now; return what that was."""
         self._feed.settle()
         changes = self._feed.drain(0.0)
         self._follow(changes)
-        return set(changes.of(db))
+        return changes
 
     def _settle(self) -> None:
         """Go over from a full sweep to gentle ones once every key was visited, and back when asked to."""

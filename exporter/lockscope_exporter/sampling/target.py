@@ -13,18 +13,22 @@ from redis.exceptions import RedisClusterException
 
 from lockscope_exporter.connect import connect, connect_node
 from lockscope_exporter.explain import explain
+from lockscope_exporter.presence import Attendance
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.sampling.layout import Layout, cluster_layout, name_of, sentinel_layout
+from lockscope_exporter.sampling.ledger import Ledger
 from lockscope_exporter.sampling.node import Node, Place
 from lockscope_exporter.state import NodeStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lockscope.prefixes import Prefixes
     from lockscope_exporter.redis_url import RedisUrl
+    from lockscope_exporter.sampling.expectations import Expectations
     from lockscope_exporter.sampling.layout import Address
-    from lockscope_exporter.sampling.ledger import Ledger
     from lockscope_exporter.sampling.watch import Watch
+    from lockscope_exporter.state import Holder, Life
     from lockscope_exporter.targets import SamplingOptions, Target
 
 _log = logging.getLogger(__name__)
@@ -39,14 +43,27 @@ class TargetMirror:
         target: the target.
         watch: which keys may be locks.
         options: how to sample.
-        ledger: where readings go; used by nobody else without ``guard``.
+        prefixes: names families; shared by the targets of a process.
+        expectations: how long locks are expected to be held.
+
+    Attributes:
+        ledger: what is live; used only under ``guard``, as is ``attendance``.
+        attendance: which holders are present.
 
     Raises:
         UrlError: the target's URL cannot be used.
     """
 
-    def __init__(self, target: Target, watch: Watch, options: SamplingOptions, ledger: Ledger) -> None:
-        self.ledger = ledger
+    def __init__(
+        self,
+        target: Target,
+        watch: Watch,
+        options: SamplingOptions,
+        prefixes: Prefixes,
+        expectations: Expectations,
+    ) -> None:
+        self.attendance = Attendance()
+        self.ledger = Ledger(target.name, prefixes, expectations, self._life)
         self.guard = threading.RLock()
         self._target = target
         self._url = parse_redis_url(target.url)
@@ -90,7 +107,10 @@ class TargetMirror:
 
     def settled(self) -> bool:
         """Tell whether every node was sampled completely once, or found unreachable."""
-        return self._looked.is_set() and all(node.settled.is_set() for node in tuple(self._nodes.values()))
+        if not self._looked.is_set() or not all(n.settled.is_set() for n in tuple(self._nodes.values())):
+            return False
+        with self.guard:
+            return self.attendance.settled(self.ledger.workers(), time.monotonic())
 
     def known(self) -> bool:
         """Tell whether any node answers, so that what is live is known."""
@@ -109,6 +129,9 @@ class TargetMirror:
             return [node.status() for node in nodes]
         mode = "scan" if self._options.mode == "scan" else "tracking"
         return [NodeStatus(self._target.name, self._url.node, False, mode, 0.0, self._error)]
+
+    def _life(self, holder: Holder, now: float) -> tuple[Life, float | None]:
+        return self.attendance.of(holder, time.monotonic(), now)
 
     # --- layout ---
 
@@ -148,20 +171,23 @@ class TargetMirror:
                 node.stop()
                 self._retired = [old for old in self._retired if old.running] + [node]
                 self.ledger.suspend(name)
+                self.attendance.left(name)
+            if later:
+                self.attendance.moved(time.monotonic())
             moved = self.ledger.assign(layout.owner)
         for name in new:
             self._add(name, partial(_open_node, self._url, names[name], self._options.timeout), later=later)
         for name, db, key in moved:
             if name not in new:  # a new node reads everything anyway
                 self._nodes[name].request(db, key)
-        for name in {name for name, _, _ in moved} | (_gaining(self._layout, layout) - set(new)):
+        for name in ({name for name, _, _ in moved} | _gaining(self._layout, layout)) - set(new):
             self._nodes[name].resync_wanted.set()
         self._layout = layout
 
     def _add(self, name: str, open_client: partial[redis.Redis], *, later: bool = False) -> None:
         dbs = self._target.dbs or (self._url.db,)
         place = Place(self._target.name, name, dbs, open_client)
-        node = Node(place, self._watch, self._options, self.ledger, self.guard)
+        node = Node(place, self._watch, self._options, self.ledger, self.guard, self.attendance)
         node.elsewhere = partial(self._elsewhere, name)
         if later:
             node.swept = True  # what it has was somebody else's before: nothing is there for the first time
