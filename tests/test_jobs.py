@@ -14,9 +14,8 @@ import pytest
 
 import lockscope
 from lockscope import Job, current_job, job, jobs
-from lockscope.events import RETRY
 from lockscope.jobs import NO_JOB
-from watching import Watch
+from shim import Observed
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -235,10 +234,10 @@ def test_a_listener_that_raises_does_not_reach_the_application(monkeypatch: pyte
 
 def test_events_carry_the_job_of_their_moment() -> None:
     """What is counted without a lock, such as a retry, carries the job in force."""
-    with Watch() as watch:
+    with Observed() as observed:
         with job("mail.send", job_id="5"):
             lockscope.retried("contended", "lock:mail:7")
         lockscope.retried("contended")
-        first, second = watch.events(RETRY)
+        first, second = observed.events("retry")
         assert (first.job, first.prefix, first.reason) == (Job("mail.send", "5"), "lock:mail:*", "contended")
         assert (second.job, second.prefix) == (NO_JOB, "none")
