@@ -43,11 +43,20 @@ class Backlog(Generic[T]):
         work: takes items off the queue until it is empty; may block. What it raises is logged.
         size: items that may wait; what does not fit is dropped and counted in ``dropped``.
         linger: seconds to wait for more before ``work`` is called.
+        again: returns in how many seconds ``work`` is to be called although nothing new came; ``None`` for
+            not at all.
     """
 
     def __init__(
-        self, name: str, work: Callable[[deque[T]], None], *, size: int = 10_000, linger: float = 0.1
+        self,
+        name: str,
+        work: Callable[[deque[T]], None],
+        *,
+        size: int = 10_000,
+        linger: float = 0.1,
+        again: Callable[[], float | None] | None = None,
     ) -> None:
+        self._again = again
         self.name = name
         self.dropped = 0
         self._work = work
@@ -82,6 +91,10 @@ class Backlog(Generic[T]):
             Whether nothing was left over.
         """
         return self._drain(self._now, timeout)
+
+    def take(self) -> deque[T]:
+        """Return the queue itself, for whoever works it off in place of the thread."""
+        return self._now.queue
 
     def close(self, timeout: float = 2.0) -> None:
         """Work off what waits and end the thread; a later item starts it again."""
@@ -126,7 +139,7 @@ class Backlog(Generic[T]):
 
     def _attend(self, run: _Run[T]) -> None:
         while not run.closing.is_set():
-            run.due.wait()
+            run.due.wait(self._again() if self._again is not None else None)
             run.due.clear()
             while not run.closing.wait(self._linger):
                 self._drain(run)

@@ -6,6 +6,7 @@ Cluster. The connections are blocking ones, for background threads.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import weakref
 from functools import lru_cache
@@ -15,12 +16,15 @@ import redis
 import redis.asyncio.connection as aio
 from redis.backoff import NoBackoff
 from redis.connection import Connection, SSLConnection, UnixDomainSocketConnection
+from redis.crc import key_slot
 from redis.retry import Retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from redis.connection import AbstractConnection
+
+    Connections = Callable[[float, str | None, tuple[str, int] | None], Iterator[AbstractConnection]]
 
 TIMEOUT = 5.0  # seconds to connect and for one answer
 # Settings of the application's connections that do not carry over to a connection of ours.
@@ -60,25 +64,35 @@ class Endpoint:
     Args:
         key: equal for clients that connect to the same place.
         connections: yields unconnected connections in the order in which to try them.
+        db: the client's database number; not part of the key.
     """
 
-    def __init__(
-        self, key: tuple[object, ...], connections: Callable[[], Iterator[AbstractConnection]]
-    ) -> None:
+    def __init__(self, key: tuple[object, ...], connections: Connections, db: int = 0) -> None:
         self.key = key
+        self.db = db
         self._connections = connections
 
-    def open(self, made: Callable[[AbstractConnection], None] | None = None) -> AbstractConnection:
+    def open(
+        self,
+        made: Callable[[AbstractConnection], None] | None = None,
+        *,
+        timeout: float = TIMEOUT,
+        serving: str | None = None,
+        at: tuple[str, int] | None = None,
+    ) -> AbstractConnection:
         """Connect.
 
         Args:
             made: told of each connection before it connects, so that it can be closed in a forked child.
+            timeout: seconds to connect and for one answer.
+            serving: in a cluster, the key that is to be used.
+            at: in a cluster, the node that is said to serve it.
 
         Raises:
             redis.RedisError, OSError: nothing answers.
         """
         failure: Exception = redis.ConnectionError("there is no node to connect to")
-        for connection in self._connections():
+        for connection in self._connections(timeout, serving, at):
             if made is not None:
                 made(connection)
             try:
@@ -115,7 +129,11 @@ def endpoint_of(client: Any) -> Endpoint:
         where = (arguments.get("host", "localhost"), arguments.get("port", 6379))
     blocking = _blocking(kind)
     settings = _settings(blocking, arguments)
-    return Endpoint((*where, arguments.get("username")), lambda: iter((_make(blocking, settings),)))
+
+    def connections(timeout: float, *_: object) -> Iterator[AbstractConnection]:
+        yield _make(blocking, settings, timeout)
+
+    return Endpoint((*where, arguments.get("username")), connections, arguments.get("db") or 0)
 
 
 def _sentinel(pool: Any, kind: type, arguments: dict[str, Any]) -> Endpoint:
@@ -125,19 +143,19 @@ def _sentinel(pool: Any, kind: type, arguments: dict[str, Any]) -> Endpoint:
     blocking = _plain(kind)
     settings = _settings(blocking, arguments)
 
-    def connections() -> Iterator[AbstractConnection]:
+    def connections(timeout: float, *_: object) -> Iterator[AbstractConnection]:
         failure: Exception = redis.ConnectionError(f"no Sentinel knows a master {service!r}")
         for each_kind, each in sentinels:
             try:
-                host, port = _master(_make(each_kind, _settings(each_kind, each)), service)
+                host, port = _master(_make(each_kind, _settings(each_kind, each), timeout), service)
             except (redis.RedisError, OSError) as error:
                 failure = error
             else:
-                yield _make(blocking, {**settings, "host": host, "port": port})
+                yield _make(blocking, {**settings, "host": host, "port": port}, timeout)
         raise failure
 
     addresses = frozenset((each.get("host", "localhost"), each.get("port", 26379)) for _, each in sentinels)
-    return Endpoint(("sentinel", service, addresses), connections)
+    return Endpoint(("sentinel", service, addresses), connections, arguments.get("db") or 0)
 
 
 def _master(connection: Any, service: str) -> tuple[str, int]:
@@ -168,13 +186,18 @@ def _cluster(client: Any, manager: Any) -> Endpoint:
     settings = _settings(blocking, arguments)
     known = weakref.ref(manager)
 
-    def connections() -> Iterator[AbstractConnection]:
+    def connections(
+        timeout: float, serving: str | None = None, at: tuple[str, int] | None = None
+    ) -> Iterator[AbstractConnection]:
         # A subscription works at any node; the primaries come first, they are what readers ask.
         nodes = known()
-        primaries = [] if nodes is None else nodes.get_nodes_by_server_type("primary")
-        addresses = dict.fromkeys([(node.host, node.port) for node in primaries] + seeds)
-        for host, port in addresses:
-            yield _make(blocking, {**settings, "host": host, "port": port})
+        found = [] if nodes is None else list(nodes.get_nodes_by_server_type("primary"))
+        if nodes is not None and serving is not None:
+            with contextlib.suppress(Exception):  # a cluster with holes; the other nodes say where to go
+                found.insert(0, nodes.get_node_from_slot(key_slot(serving.encode())))
+        addresses = [(node.host, node.port) for node in found] + seeds
+        for host, port in dict.fromkeys(addresses if at is None else [at, *addresses]):
+            yield _make(blocking, {**settings, "host": host, "port": port}, timeout)
 
     return Endpoint(("cluster", frozenset(seeds)), connections)
 
@@ -195,22 +218,22 @@ def _blocking(kind: type) -> type[AbstractConnection]:
 def _settings(kind: type, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return those of the application's settings that a connection of class ``kind`` takes and needs."""
     known = _parameters(kind)
-    settings = {
+    return {
         name: value
         for name, value in arguments.items()
         if name not in _NOT_OURS
         and not name.startswith(("maint", "orig_", "oss_"))
         and (known is None or name in known)
     }
-    settings["socket_timeout"] = TIMEOUT
-    if settings.get("socket_connect_timeout") is None:
-        settings["socket_connect_timeout"] = TIMEOUT
-    return settings
 
 
-def _make(kind: type[AbstractConnection], settings: dict[str, Any]) -> AbstractConnection:
+def _make(kind: type[AbstractConnection], settings: dict[str, Any], timeout: float) -> AbstractConnection:
     # RESP2, which every server and proxy speaks, and one try: whoever opens it knows when to try again.
-    return kind(protocol=2, retry=Retry(NoBackoff(), 0), **settings)
+    times = {
+        "socket_timeout": timeout,
+        "socket_connect_timeout": min(settings.get("socket_connect_timeout") or timeout, timeout),
+    }
+    return kind(protocol=2, retry=Retry(NoBackoff(), 0), **{**settings, **times})
 
 
 @lru_cache(maxsize=32)

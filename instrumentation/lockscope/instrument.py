@@ -44,6 +44,7 @@ def instrument(
     prometheus: bool | None = None,
     logs: bool | None = None,
     presence: bool | None = None,
+    journal: object = None,
     otel: bool | Literal["auto"] | None = None,
     registry: CollectorRegistry | None = None,
     tracer_provider: TracerProvider | None = None,
@@ -65,6 +66,8 @@ def instrument(
         prometheus: count in Prometheus metrics.
         logs: write log records.
         presence: keep a connection to each server where locks are taken, which shows that this process lives.
+        journal: write events to the journal, for processes that nobody scrapes and for timelines. ``True`` to
+            write it to ``LOCKSCOPE_REDIS_URL`` or else the server of the first lock, or a URL, or a client.
         otel: make OpenTelemetry spans and metrics; ``"auto"`` as soon as the application has configured it.
         registry: where the metrics live; the default is ``prometheus_client``'s global registry.
         tracer_provider: where spans go, instead of OpenTelemetry's global provider.
@@ -87,6 +90,7 @@ def instrument(
             prometheus=prometheus,
             logs=logs,
             presence=presence,
+            journal=journal,
             otel=otel,
         )
         tracer_provider = tracer_provider or _provisional.get("tracer_provider")
@@ -187,7 +191,10 @@ def _recorder(
     sinks.extend(Background(sink) for sink in extra)
     emit.use(tuple(sinks))
     found = otel_sinks(recorder, settings.otel, lambda: _errors(emit), tracer_provider, meter_provider)
-    emit.use((*sinks, *found))
+    sinks.extend(found)
+    if settings.journal:
+        sinks.append(_journal(settings.journal, recorder))
+    emit.use(tuple(sinks))
     when_configured(recorder, lambda: setattr(recorder, "trace", current_trace))
     return recorder
 
@@ -202,7 +209,18 @@ def _prometheus(recorder: Recorder, registry: CollectorRegistry | None) -> Sink:
         before_collect=recorder.flush,
         overflowed=lambda: recorder.prefixes.overflowed,
         sink_errors=lambda: _errors(recorder.emit),
+        journal_dropped=lambda: sum(getattr(sink, "journal_dropped", 0) for sink in recorder.emit.sinks),
     )
+
+
+def _journal(target: object, recorder: Recorder) -> Sink:
+    from lockscope.journal import Losses  # noqa: PLC0415 - most processes have no journal
+    from lockscope.sinks.journal import journal_sink  # noqa: PLC0415
+
+    def losses() -> Losses:
+        return Losses(0, recorder.prefixes.overflowed, _errors(recorder.emit))
+
+    return journal_sink(target, losses, recorder.drain)
 
 
 def _errors(emit: Emitter) -> dict[str, int]:

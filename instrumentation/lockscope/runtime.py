@@ -32,6 +32,7 @@ def not_announced(_client: object) -> str:
 
 
 announce: Callable[[object], str] = not_announced
+meet: Callable[[object], None] | None = None  # told of clients before they take a lock, while anybody asks
 
 
 def _in_child() -> None:

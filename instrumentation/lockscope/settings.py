@@ -26,6 +26,7 @@ class Settings:
         prometheus: count in Prometheus metrics (``LOCKSCOPE_PROMETHEUS``).
         logs: write log records (``LOCKSCOPE_LOGS``).
         presence: keep a connection that shows that this process lives (``LOCKSCOPE_PRESENCE``).
+        journal: write the journal, and where (``LOCKSCOPE_JOURNAL``: 1 or a URL).
         otel: use OpenTelemetry; ``"auto"`` as soon as the application has configured it (``LOCKSCOPE_OTEL``).
     """
 
@@ -36,6 +37,7 @@ class Settings:
     prometheus: bool = True
     logs: bool = True
     presence: bool = True
+    journal: object = False
     otel: bool | Literal["auto"] = "auto"
 
 
@@ -63,6 +65,8 @@ def read(environ: Mapping[str, str] = os.environ, **given: object) -> Settings:
         variable = f"LOCKSCOPE_{name.upper()}"
         if variable in environ:
             values[name] = _switch(environ[variable], variable, "1 or 0")
+    if "LOCKSCOPE_JOURNAL" in environ:
+        values["journal"] = _switch_or_url(environ["LOCKSCOPE_JOURNAL"], "LOCKSCOPE_JOURNAL")
     if environ.get("LOCKSCOPE_OTEL", "auto").strip().lower() != "auto":
         values["otel"] = _switch(environ["LOCKSCOPE_OTEL"], "LOCKSCOPE_OTEL", "1, 0 or auto")
     values.update((name, _checked(name, value)) for name, value in given.items() if value is not None)
@@ -79,6 +83,8 @@ def _checked(name: str, value: object) -> object:
     elif name == "otel":
         if value is not True and value is not False and value != "auto":
             raise ValueError(f'{name} takes True, False or "auto", not {value!r}')
+    elif name == "journal":
+        return value  # a client or a URL is looked at where it is used
     elif value is not True and value is not False:
         raise ValueError(f"{name} takes True or False, not {value!r}")
     return value
@@ -112,3 +118,7 @@ def _switch(text: str, name: str, choices: str) -> bool:
     if lowered in _TRUE or lowered in _FALSE:
         return lowered in _TRUE
     raise ValueError(f"{name} takes {choices}, not {text!r}")
+
+
+def _switch_or_url(text: str, name: str) -> bool | str:
+    return text.strip() if "://" in text else _switch(text, name, "1, 0 or a Redis URL")

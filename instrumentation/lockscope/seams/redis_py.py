@@ -92,6 +92,8 @@ def _begin(
     """Begin a call to acquire; pass a token that says who holds the lock, unless the caller passes one."""
     describe = runtime.describe_owner and len(args) <= parameters.before_token and kwargs.get("token") is None
     presence = runtime.announce(lock.redis) if describe else ""
+    if runtime.meet is not None:
+        runtime.meet(lock.redis)
     lease = recorder.begin(lock, lock.name)
     if args or kwargs:
         lease.given = dict(zip(parameters.names, args, strict=False)) | kwargs

@@ -49,6 +49,7 @@ def otel_sinks(
             before_collect=recorder.flush,
             overflowed=lambda: recorder.prefixes.overflowed,
             sink_errors=sink_errors,
+            journal_dropped=lambda: sum(getattr(sink, "journal_dropped", 0) for sink in recorder.emit.sinks),
         )
         return SpanSink(tracer_provider), metrics
 

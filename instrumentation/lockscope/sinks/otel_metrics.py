@@ -52,6 +52,7 @@ class MetricsSink:
         before_collect: called before the counts are read.
         overflowed: returns how many keys the prefix cap has folded so far.
         sink_errors: returns how many events each sink failed to take.
+        journal_dropped: returns how many events the journal dropped.
     """
 
     name = "otel-metrics"
@@ -64,6 +65,7 @@ class MetricsSink:
         before_collect: Callable[[], None] | None = None,
         overflowed: Callable[[], int] | None = None,
         sink_errors: Callable[[], Mapping[str, int]] | None = None,
+        journal_dropped: Callable[[], int] | None = None,
     ) -> None:
         instruments = _instruments_of(meter_provider)
         if tally is not None:
@@ -71,6 +73,7 @@ class MetricsSink:
         instruments.before_collect = before_collect
         instruments.overflowed = overflowed
         instruments.sink_errors = sink_errors
+        instruments.journal_dropped = journal_dropped
         self._instruments = instruments
         self._count = instruments.tally.add if tally is None else None
         self._reset = instruments.tally.reset_gauges if tally is None else None
@@ -132,6 +135,7 @@ class _Instruments:
         self.before_collect: Callable[[], None] | None = None
         self.overflowed: Callable[[], int] | None = None
         self.sink_errors: Callable[[], Mapping[str, int]] | None = None
+        self.journal_dropped: Callable[[], int] | None = None
         self.values: Backlog[Value] = Backlog("otel-metrics", _record, size=20_000)
         self.note = self.values.put
         meter = metrics.get_meter("lockscope", __version__, meter_provider)
@@ -161,6 +165,7 @@ class _Instruments:
         for metric in (catalog.UNPROTECTED, catalog.HELD, catalog.WAITERS):
             observed(metric, self._numbers)
         observed(catalog.PREFIX_OVERFLOW, self._overflow)
+        observed(catalog.JOURNAL_DROPPED, self._dropped)
         observed(catalog.SINK_ERRORS, self._errors)
 
     def _rows(self) -> list[tuple[tuple[str, str], Series]]:
@@ -181,6 +186,9 @@ class _Instruments:
 
     def _overflow(self, _metric: Metric) -> Iterable[Observation]:
         return [Observation(self.overflowed() if self.overflowed is not None else 0)]
+
+    def _dropped(self, _metric: Metric) -> Iterable[Observation]:
+        return [Observation(self.journal_dropped() if self.journal_dropped is not None else 0)]
 
     def _errors(self, _metric: Metric) -> Iterable[Observation]:
         errors = self.sink_errors() if self.sink_errors is not None else {}

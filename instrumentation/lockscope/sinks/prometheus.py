@@ -34,6 +34,7 @@ class PrometheusSink:
         before_collect: called at each scrape, before the counts are read.
         overflowed: returns how many keys the prefix cap has folded so far.
         sink_errors: returns how many events each sink failed to take.
+        journal_dropped: returns how many events the journal dropped.
     """
 
     name = "prometheus"
@@ -45,6 +46,7 @@ class PrometheusSink:
         before_collect: Callable[[], None] | None = None,
         overflowed: Callable[[], int] | None = None,
         sink_errors: Callable[[], dict[str, int]] | None = None,
+        journal_dropped: Callable[[], int] | None = None,
     ) -> None:
         registry = REGISTRY if registry is None else registry
         present = getattr(registry, _ON_REGISTRY, None)
@@ -58,6 +60,7 @@ class PrometheusSink:
         present.before_collect = before_collect
         present.overflowed = overflowed
         present.sink_errors = sink_errors
+        present.journal_dropped = journal_dropped
         self.tally: Tally = present.tally
         self._add = self.tally.add
 
@@ -78,6 +81,7 @@ class _Collector:
         self.before_collect: Callable[[], None] | None = None
         self.overflowed: Callable[[], int] | None = None
         self.sink_errors: Callable[[], dict[str, int]] | None = None
+        self.journal_dropped: Callable[[], int] | None = None
 
     def describe(self) -> Iterable[Family]:
         """Name the families, so that registration need not collect."""
@@ -89,10 +93,11 @@ class _Collector:
             self.before_collect()
         overflowed = self.overflowed() if self.overflowed is not None else 0
         errors = self.sink_errors() if self.sink_errors is not None else {}
-        return [*self.tally.families(), *bookkeeping(overflowed, errors)]
+        dropped = self.journal_dropped() if self.journal_dropped is not None else 0
+        return [*self.tally.families(), *bookkeeping(overflowed, errors, dropped)]
 
 
-def bookkeeping(overflowed: int, sink_errors: dict[str, int]) -> list[Family]:
+def bookkeeping(overflowed: int, sink_errors: dict[str, int], journal_dropped: int = 0) -> list[Family]:
     """Return the families that say what the shim itself could not keep."""
     overflow = CounterMetricFamily(
         catalog.PREFIX_OVERFLOW.name, catalog.PREFIX_OVERFLOW.help, labels=catalog.PREFIX_OVERFLOW.labels
@@ -103,4 +108,8 @@ def bookkeeping(overflowed: int, sink_errors: dict[str, int]) -> list[Family]:
     )
     for sink, count in sink_errors.items():
         errors.add_metric([sink], count)
-    return [overflow, errors]
+    dropped = CounterMetricFamily(
+        catalog.JOURNAL_DROPPED.name, catalog.JOURNAL_DROPPED.help, labels=catalog.JOURNAL_DROPPED.labels
+    )
+    dropped.add_metric([], journal_dropped)
+    return [overflow, errors, dropped]
