@@ -1,0 +1,32 @@
+"""Free one lock, and only the one that was seen: plan, rehearse, execute, audit.
+
+``plan`` is a pure function of a ``LockState``; ``rehearse`` asks the server whether everything is still as it
+was seen; ``execute`` does it in one script and records who did it.
+"""
+
+from lockscope_exporter.release.audit import STREAM, AuditEntry, operator, read_audit
+from lockscope_exporter.release.execution import execute, rehearse
+from lockscope_exporter.release.gate import OFF, VARIABLE, allowed
+from lockscope_exporter.release.model import FREED, Outcome, ReleasePlan, ReleaseResult, WakeUp
+from lockscope_exporter.release.permissions import Needs, needs
+from lockscope_exporter.release.planning import plan
+
+__all__ = [
+    "FREED",
+    "OFF",
+    "STREAM",
+    "VARIABLE",
+    "AuditEntry",
+    "Needs",
+    "Outcome",
+    "ReleasePlan",
+    "ReleaseResult",
+    "WakeUp",
+    "allowed",
+    "execute",
+    "needs",
+    "operator",
+    "plan",
+    "read_audit",
+    "rehearse",
+]
