@@ -7,7 +7,7 @@ was seen; ``execute`` does it in one script and records who did it.
 from lockscope_exporter.release.audit import STREAM, AuditEntry, operator, read_audit
 from lockscope_exporter.release.execution import execute, rehearse
 from lockscope_exporter.release.gate import OFF, VARIABLE, allowed
-from lockscope_exporter.release.model import FREED, Outcome, ReleasePlan, ReleaseResult, WakeUp
+from lockscope_exporter.release.model import FREED, Client, Outcome, ReleasePlan, ReleaseResult, WakeUp
 from lockscope_exporter.release.permissions import Needs, needs
 from lockscope_exporter.release.planning import plan
 
@@ -17,6 +17,7 @@ __all__ = [
     "STREAM",
     "VARIABLE",
     "AuditEntry",
+    "Client",
     "Needs",
     "Outcome",
     "ReleasePlan",

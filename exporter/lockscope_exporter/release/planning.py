@@ -156,10 +156,10 @@ def _doubt(lock: LockState, holders: tuple[Holder, ...], *, weak: bool) -> str:
         return "its format names no holder, so nothing tells whether someone works under it"
     alive = [holder for holder in holders if holder.alive == "alive"]
     if alive:
-        return f"its holder {holder_name(alive[0])} lives"
+        return f"{holder_name(alive[0])} holds it and lives"
     unknown = [holder for holder in holders if holder.alive != "gone"]
     if unknown:
         kept = {"no_ttl": "it has no expiry, but ", "stalled": "it is no longer renewed, but "}
         kept["overdue"] = "it is held for longer than expected, but "
-        return f"{kept.get(lock.state, '')}nothing proves that its holder {holder_name(unknown[0])} is gone"
+        return f"{kept.get(lock.state, '')}nothing proves that {holder_name(unknown[0])} is gone"
     return "its owner value is shared by others" if weak else ""

@@ -85,7 +85,8 @@ end
 local same = {}
 
 function same.string()
-  return run('GETRANGE', key, 0, #tokens[1]) == tokens[1] and nil or 'owner'
+  if run('GETRANGE', key, 0, #tokens[1]) ~= tokens[1] then return 'owner' end
+  return nil
 end
 
 function same.hash()
@@ -100,7 +101,8 @@ function same.hash()
 end
 
 function same.field()
-  return run('HEXISTS', key, tokens[1]) == 1 and nil or 'missing'
+  if run('HEXISTS', key, tokens[1]) == 0 then return 'missing' end
+  return nil
 end
 
 function same.zset()
