@@ -65,6 +65,8 @@ class Sample:
 
     def sort_out(self, item: Asked, answer: Any) -> bool:
         """File a key away if the answer says that it cannot be read here; tell whether it did."""
+        if not isinstance(answer, ResponseError):
+            return False
         address = moved(answer)
         if address is not None:
             self.elsewhere.append((item.key, address))

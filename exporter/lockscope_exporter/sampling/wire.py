@@ -115,9 +115,10 @@ class Line:
     def _exchange(self, commands: list[bytes]) -> list[Any]:
         self.connection.send_packed_command([b"".join(commands)])  # type: ignore[no-untyped-call]
         answers: list[Any] = []
+        take, read = answers.append, self.connection.read_response
         for _ in commands:
             try:
-                answers.append(self.connection.read_response())
+                take(read())
             except ResponseError as error:
-                answers.append(error)
+                take(error)
         return answers
