@@ -25,6 +25,7 @@ from lockscope_exporter.listing import ORDERS, STATES, Filter, lock_object, node
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
 
+    from prometheus_client.registry import Collector
     from starlette.datastructures import QueryParams
     from starlette.requests import Request
 
@@ -40,14 +41,16 @@ _NOTHING_FOREIGN = "default-src 'none'; style-src 'unsafe-inline'"
 _STALE_AFTER = 60.0  # seconds without a word from a node that counts as up
 
 
-def create_app(source: Source) -> Starlette:
+def create_app(source: Source, *collectors: Collector) -> Starlette:
     """Return the application that serves what a source knows.
 
     Args:
         source: a running source; starting and stopping it is the caller's.
+        collectors: further metrics to serve.
     """
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(LockCollector(source))
+    for collector in (LockCollector(source), *collectors):
+        registry.register(collector)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
     handlers = _Handlers(source, registry)

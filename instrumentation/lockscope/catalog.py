@@ -59,6 +59,7 @@ IDEMPOTENCY_OUTCOMES = ("first", "duplicate", "in_progress", "error")
 ENDED_HOW = ("released", "expired", "evicted", "flushed")
 STATES = ("orphaned", "no_ttl", "stalled", "overdue", "held")
 MODES = ("tracking", "notifications", "scan")
+JOURNAL_RESULTS = ("read", "malformed")
 PROGRESS_STATES = ("running", "stale", "failed", "completed")
 
 
@@ -293,6 +294,14 @@ OVERLAP_SECONDS = Metric(
     "Time that two holders had one lock at once, by the journal.",
     FAMILY_LABELS,
     unit="s",
+)
+JOURNAL_ENTRIES = Metric(
+    "redis_lock_journal_entries_total",
+    "counter",
+    "Entries of the journal that were read, by whether they could be.",
+    ("target", "result"),
+    unit="{entry}",
+    values={"result": JOURNAL_RESULTS},
 )
 WEAK_OWNER = Metric(
     "redis_lock_weak_owner_keys",

@@ -12,6 +12,8 @@ from lockscope_exporter import serve
 from lockscope_exporter.announce import Announcer
 from lockscope_exporter.cli.errors import CommandError
 from lockscope_exporter.connect import check_files
+from lockscope_exporter.journal import JournalFeed
+from lockscope_exporter.journal.where import check_setting, journal_targets
 from lockscope_exporter.options import Checked, option, redis_options
 from lockscope_exporter.sampling import open_source
 from lockscope_exporter.web import create_app
@@ -42,24 +44,39 @@ LEVELS = ("debug", "info", "warning", "error")
     help="TLS and basic authentication, in the form of Prometheus' web.config.file.",
 )
 @option("--log-level", type=click.Choice(LEVELS), default="info", help="Least severe records to log.")
+@option(
+    "--journal",
+    type=Checked("url", check_setting),
+    is_flag=False,
+    flag_value="1",
+    default="0",
+    show_default=False,
+    help="Serve the metrics of workers too, from the journal that they write: in the Redis that is sampled, "
+    "or in the one of this URL.",
+)
 @redis_options
-def command(options: Options, listen: str, web_config_file: Path | None, log_level: str) -> None:
+def command(
+    options: Options, listen: str, web_config_file: Path | None, log_level: str, journal: str
+) -> None:
     """Sample Redis and serve the metrics of its locks to Prometheus."""
     logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)s %(message)s")
     targets = options.targets()
     for target in targets:
         check_files(target.url)
     source = open_source(targets, options.sampling())
+    feed = JournalFeed(journal_targets(journal, targets), options.sampling().max_prefixes)
     try:
         live = LiveWebConfig(web_config_file)
         sock = serve.listen(*serve.parse_listen(listen))
     except (WebConfigError, serve.ListenError) as error:
         raise CommandError(str(error)) from error
     source.start()
+    feed.start()
     try:
         logger.info("serving %s/metrics", serve.url_of(sock, tls=live.config().tls is not None))
         with Announcer(source):
-            serve.serve(create_app(source), sock, live)
+            serve.serve(create_app(source, *feed.collectors()), sock, live)
     finally:
+        feed.stop()
         source.stop()
         sock.close()
