@@ -60,6 +60,57 @@ threading.Event().wait()
 '''
 
 
+SCENE = r'''
+"""Keep a lively scene of locks as several hosts would hold them; argv: redis URL, seconds to keep it up."""
+import random, sys, time
+import redis
+from urllib.parse import quote
+
+client = redis.Redis.from_url(sys.argv[1])
+present = client.pubsub()  # speaks for all the processes of this scene: they live as long as it does
+draw = random.Random(11)
+HOSTS = ("web-1", "web-2", "worker-3", "worker-4", "batch-1")
+JOBS = {
+    "invoice.generate": ("lock:invoice:%d", 60),
+    "payment.settle": ("lock:payment:%d", 30),
+    "mail.digest": ("lock:customer:%d:mail", 20),
+    "stock.import": ("lock:warehouse:%d", 300),
+}
+
+def token(job):
+    host, pid = draw.choice(HOSTS), draw.randint(900, 9000)
+    worker = f"{draw.getrandbits(48):012x}"
+    present.subscribe(f"lockscope:alive:{worker}")
+    return (f"ls1;host={host};pid={pid};worker={worker};type={quote(job)};id={draw.randint(10000, 99999)}"
+            f";at={time.time():.3f};n={draw.getrandbits(128):032x}")
+
+def take(number):
+    job = draw.choice(list(JOBS))
+    key, ttl = JOBS[job]
+    client.set(key % draw.randint(1000, 9999), token(job), px=int(ttl * 1000 * draw.uniform(0.3, 1)))
+
+for number in range(26):
+    take(number)
+client.set("lock:backup:db-1", token("backup.run"))
+client.set("lock:order:4711", token("order.sync"), px=120_000)
+laravel = r"laravel_cache:laravel_unique_job:App\Jobs\ImportPodcast:42"
+client.set(laravel, 's:16:"kR2o1Qm9wZx4Tb7V";', px=3_600_000)
+client.hset("stocktake", "8743c9c0-0795-4907-87fd-6c719a6b4586:1", 1)
+client.pexpire("stocktake", 30_000)
+report = token("report.nightly")
+client.set("lock:report:nightly", report, px=15_000)
+print("ready", flush=True)
+until = time.time() + float(sys.argv[2])
+while time.time() < until:
+    take(0)
+    while present.get_message():
+        pass
+    client.pexpire("lock:report:nightly", 15_000)
+    client.pexpire("stocktake", 30_000)
+    time.sleep(1)
+'''
+
+
 class Folder:
     """A private folder for what one test starts; ``close`` stops it all, last started first."""
 

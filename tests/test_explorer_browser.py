@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
+import sys
 import time
+from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from explorer_stage import Folder, start_explorer
+from explorer_stage import HOLDER, SCENE, WORKER, Folder, start_explorer, start_prometheus
 from lockscope import tokens
 from lockscope.jobs import Job
-from servers import RedisServer, wait_until
+from servers import RedisServer, free_port, wait_until
 
 pytestmark = pytest.mark.browser
 
@@ -298,3 +302,95 @@ def test_usable_on_a_phone(page, explorer, client):
         assert wide <= 0, path
     page.goto(explorer)
     expect(page.locator("tbody tr", has_text="lock:ever").locator(".ttl")).to_have_text("never")
+
+
+CONTRAST = """nodes => nodes.map(node => {
+  const canvas = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
+  const light = colour => {
+    canvas.fillStyle = colour;
+    canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b] = [...canvas.getImageData(0, 0, 1, 1).data].map(value => value / 255)
+      .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const style = getComputedStyle(node);
+  const [a, b] = [light(style.color), light(style.backgroundColor)].sort((x, y) => y - x);
+  return [node.dataset.state, (a + 0.05) / (b + 0.05)];
+})"""
+
+
+@pytest.fixture(scope="module")
+def scene():
+    """Give an explorer over a lively Redis and a Prometheus, with one holder that was killed."""
+    server, folder = RedisServer(port=None), Folder()
+    metrics, exporter = free_port(), free_port()
+    folder.script("worker", WORKER, server.url, str(metrics))
+    lively = folder.script("scene", SCENE, server.url, "600")
+    options = ["--redis-url", server.url, "--listen", f"127.0.0.1:{exporter}"]
+    folder.start("exporter", [sys.executable, "-m", "lockscope_exporter", "export", *options])
+    holder = folder.script("holder", HOLDER, server.url, "lock:invoice:8812", "invoice.generate")
+    url = start_explorer(folder, server.url, "--prometheus-url", start_prometheus(folder, metrics, exporter))
+    wait_until(lambda: "ready" in lively.output(), what="scene")
+    wait_until(lambda: "holding" in holder.output(), what="holder")
+    yield url, holder
+    folder.close()
+    server.close()
+
+
+def test_killed_worker_turns_orphaned_on_screen(page, scene):
+    """A worker that is killed while one looks on shows as gone within seconds, with the evidence."""
+    url, holder = scene
+    page.goto(f"{url}/?q=8812&refresh=1+s")
+    row = page.locator("tbody tr", has_text="lock:invoice:8812")
+    expect(row.locator(".badge")).to_have_text("held")
+    time.sleep(1.5)  # presence is announced and seen; before that, nobody could tell a killed process
+    holder.stop(signal.SIGKILL)
+    expect(row.locator(".badge")).to_have_text("orphaned")
+    expect(row.locator(".why")).to_contain_text("invoice.generate")
+    row.click()
+    expect(page.get_by_text("The holder is gone.")).to_be_visible()
+
+
+PICTURES = {
+    "live-locks": "/",
+    "one-lock": "/lock?key=lock:invoice:8812",
+    "holders": "/holders",
+    "contention": "/contention?window=15+min",
+    "ttl-advice": "/ttl?window=15+min",
+    "duplicates": "/duplicates?window=15+min",
+    "health": "/health",
+}
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_page_in_both_themes(browser, scene, tmp_path, theme):
+    """Every page draws without an error in both themes, badges are legible, and its picture is kept.
+
+    With LOCKSCOPE_SCREENSHOTS set to a folder the pictures go there: that is how docs/images is made.
+    """
+    url, _ = scene
+    folder = Path(os.environ.get("LOCKSCOPE_SCREENSHOTS") or tmp_path)
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 860}, color_scheme=theme, timezone_id="UTC"
+    )
+    tab = context.new_page()
+    tab.set_default_timeout(SLOW)
+    trouble = []
+    tab.on("pageerror", lambda error: trouble.append(str(error)))
+    for name, path in PICTURES.items():
+        tab.goto(url + path)
+        tab.locator(".ls").first.wait_for()
+        expect(tab.get_by_test_id("stException")).to_have_count(0)
+        if name in {"contention", "ttl-advice"}:
+            tab.locator("canvas, svg.marks").first.wait_for()
+        if name == "live-locks":
+            expect(tab.locator(".tile[data-name=waiting] .value")).to_have_text(re.compile(r"^\d+$"))
+            found = dict(tab.locator(".badge").evaluate_all(CONTRAST))
+            assert {"held", "no_ttl"} <= found.keys()
+            assert min(found.values()) >= 4.5, found
+        tab.wait_for_timeout(400)  # let the last transition end before the picture
+        tab.screenshot(path=folder / f"{name}-{theme}.png")
+        assert (folder / f"{name}-{theme}.png").stat().st_size > 20_000
+    tab.goto("about:blank")
+    context.close()
+    assert trouble == []

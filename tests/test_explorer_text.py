@@ -18,6 +18,7 @@ from lockscope_exporter.state import LockState
 @example("\u202e\u2066\u200b\ufeff".encode())
 @example(b"\xed\xa0\x80\xff")
 @example(rb"App\Jobs\unique\x")
+@example("a\u00a0b\u3000".encode())
 def test_shown_key_gives_its_bytes_back(raw):
     """Two different keys never look the same, and the text leads back to the exact bytes."""
     assert text.unshow(text.show(raw)) == raw

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import unicodedata
 from datetime import UTC, datetime
 
 from lockscope_exporter.text import shown
@@ -16,7 +15,6 @@ _ASCII = 0x80  # first code point that is no ASCII
 _BMP_END, _LAST = 0xFFFF, 0x10FFFF
 _BAD_BYTE = 0xDC00  # ``surrogateescape`` keeps a byte that is not UTF-8 as this plus the byte (PEP 383)
 _SURROGATES = range(0xD800, 0xE000)
-_UNSAFE = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _AMBIGUOUS = re.compile(r"\\(?=\\|x[0-9a-f]{2}|u[0-9a-f]{4}|U[0-9a-f]{8})")
 _PLAIN = re.compile(rb"[\x20-\x5b\x5d-\x7e]*")
 _ESCAPE = re.compile(r"\\(?:\\|x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8}))")
@@ -28,7 +26,7 @@ def show(raw: bytes) -> str:
     r"""Write bytes as text that looks like what it is, whatever it holds.
 
     Bytes that are not UTF-8 and ASCII controls become ``\xNN``; other control, formatting (bidi, zero-width),
-    unassigned and line-separator characters become ``\uNNNN``; a backslash is doubled only where it could be
+    unassigned and odd space characters become ``\uNNNN``; a backslash is doubled only where it could be
     read as one of these, so that PHP class names stay as they are. ``unshow`` is the inverse.
 
     Args:
@@ -43,10 +41,10 @@ def show(raw: bytes) -> str:
     pieces: list[str] = []
     for index, char in enumerate(words):
         if char == "\\":
-            doubled = _AMBIGUOUS.match(words, index) or _unsafe(words[index + 1 : index + 2])
+            doubled = _AMBIGUOUS.match(words, index) or not words[index + 1 : index + 2].isprintable()
             pieces.append("\\\\" if doubled else char)
         else:
-            pieces.append(_escape(ord(char)) if _unsafe(char) else char)
+            pieces.append(char if char.isprintable() else _escape(ord(char)))
     return "".join(pieces)
 
 
@@ -65,10 +63,6 @@ def _unescape(found: re.Match[str]) -> str:
         return "\\"
     code = int(short or long, 16)
     return found.group() if code > _LAST or code in _SURROGATES else chr(code)
-
-
-def _unsafe(char: str) -> bool:
-    return char != "" and unicodedata.category(char) in _UNSAFE
 
 
 def _escape(code: int) -> str:

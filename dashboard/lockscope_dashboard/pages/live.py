@@ -84,7 +84,7 @@ def draw_tiles(snapshot: Snapshot, chosen: tuple[str, ...]) -> None:
         "Waiting",
         "not known" if past.waiting is None else f"{past.waiting:,.0f}",
         past.waiting_course,
-        note="" if past.waiting is not None else "needs Prometheus",
+        note="" if past.waiting is not None else _waiting_note(asking),
         title="Calls that wait for a lock now, counted by the shim in the workers.",
     )
     lost = tiles.figure_tile(
@@ -171,6 +171,12 @@ def toggle_state(state: str) -> None:
     chosen = set(st.query_params.get_all("state")) ^ {state}
     st.query_params["state"] = [name for name in frames.SEVERITY if name in chosen]
     st.query_params.pop("page", None)
+
+
+def _waiting_note(asking: history.Asking) -> str:
+    if not asking.available:
+        return "needs Prometheus"
+    return "Prometheus is silent" if asking.trouble else "no worker scraped yet"
 
 
 def _offered(snapshot: Snapshot) -> list[tuple[str, str]]:

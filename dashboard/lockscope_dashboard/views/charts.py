@@ -29,13 +29,14 @@ def outcomes(frame: pd.DataFrame, step: float) -> alt.Chart:
         step: seconds of a step.
     """
     colours = palette()
-    shown = frame.assign(rate=frame["value"] / step, since=frame["at"] - pd.Timedelta(seconds=step))
+    shown = frame.assign(rate=frame["value"] / step)
+    first = shown[shown["at"] == shown["at"].min()]  # a step reaches back to its beginning
+    shown = pd.concat([first.assign(at=first["at"] - pd.Timedelta(seconds=step)), shown])
     chart: alt.Chart = (
         alt.Chart(shown)
-        .mark_bar(opacity=0.9)
+        .mark_area(opacity=0.9, interpolate="step-before")
         .encode(
-            x=alt.X("since:T", title=None),
-            x2="at:T",
+            x=alt.X("at:T", title=None),
             y=alt.Y("rate:Q", title="calls a second", stack=True),
             color=alt.Color(
                 "outcome:N",
@@ -114,7 +115,7 @@ def holds(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
     middle = base.mark_tick(size=17, thickness=3, color=colours["contended"]).encode(x="p50:Q")
     last = base.mark_point(filled=True, size=45, color=colours["acquired"]).encode(x="p99:Q")
     lease = base.mark_tick(size=24, thickness=3, color=colours["timeout"]).encode(x="ttl:Q")
-    return alt.layer(whisker, box, middle, last, lease).properties(height=40 + 34 * len(shown))
+    return alt.layer(whisker, box, middle, last, lease).properties(height=90 + 34 * len(shown))
 
 
 def bound(low: float, high: float) -> str:
