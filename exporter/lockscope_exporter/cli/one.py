@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import redis
@@ -27,10 +28,10 @@ from lockscope_exporter.sampling.ledger import Ledger, News
 from lockscope_exporter.sampling.reader import Asked, Reader
 from lockscope_exporter.sampling.watch import Watch
 from lockscope_exporter.sampling.wire import Line
-from lockscope_exporter.text import shown_key
+from lockscope_exporter.text import shown, shown_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lockscope_exporter.configuration import Options
     from lockscope_exporter.release import Client
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 _TRIES = 5  # readings of a key that changes each time it is read
 _PRESENCE = 4.0  # seconds until it is clear whether a holder is there; two samples a second apart, mostly
+_LISTED = 5
 _PEXPIRETIME_SINCE = 7  # major version of Redis
 
 
@@ -93,17 +95,59 @@ def read_one(options: Options, text: str) -> One:
     return seen if seen.locks or seen.type else One(keys_of(text)[0])
 
 
+def pick(locks: Sequence[LockState], field: str | None = None) -> LockState:
+    """Return the one lock that is meant.
+
+    Args:
+        locks: the locks of one key, at least one.
+        field: the hash field, as typed.
+
+    Raises:
+        CommandError: none has that field, or it is not clear which is meant.
+    """
+    if field is not None:
+        wanted = keys_of(field)
+        locks = [lock for lock in locks if lock.field in wanted]
+        if not locks:
+            raise CommandError(f"field {shown(field, 80)} of that key is not a lock that is held")
+    if len({lock.field for lock in locks}) > 1:
+        names = ", ".join(shown_key(lock.field or b"", 80) for lock in locks[:_LISTED])
+        raise CommandError(f"{len(locks)} locks are held under that key; name one with --field: {names}")
+    if len(locks) > 1:
+        places = ", ".join(f"db {lock.db} of {shown(lock.target, 40)}" for lock in locks[:_LISTED])
+        raise CommandError(f"that key is held in {places}; name one with --db")
+    return locks[0]
+
+
 def open_client(options: Options, lock: LockState) -> Client:
     """Return a client of the database, or the cluster, that a lock is in; it connects at first use.
 
     Raises:
         ConnectError: no node of the cluster answers.
     """
-    target = next(one for one in options.targets() if one.name == lock.target)
+    return _open(options, lock.target, lock.db)
+
+
+@contextmanager
+def open_journal(options: Options, target: str) -> Iterator[Client]:
+    """Give a client of the database that the journal of a target is in.
+
+    Raises:
+        ConnectError: no node of the cluster answers.
+    """
+    client = _open(options, target, None)
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+def _open(options: Options, name: str, db: int | None) -> Client:
+    target = next(one for one in options.targets() if one.name == name)
     url = parse_redis_url(target.url)
     timeout = options.sampling().timeout
     if url.kind != "cluster":
-        return connect(url, timeout=timeout, db=lock.db)
+        return connect(url, timeout=timeout, db=db)
     try:
         return connect_cluster(url, timeout=timeout)
     except (redis.RedisError, RedisClusterException, OSError) as error:

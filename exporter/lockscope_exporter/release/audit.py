@@ -128,8 +128,8 @@ def log(plan: ReleasePlan, by: Attempt, outcome: Outcome, detail: str) -> None:
         "lock_owner": _owners(plan) or None,
         "host": by.host,
         "pid": by.pid,
-        "ttl_remaining": lock.ttl_seconds,
-        "hold_seconds": lock.age_seconds,
+        "ttl_remaining": _rounded(lock.ttl_seconds),
+        "hold_seconds": _rounded(lock.age_seconds),
         "outcome": outcome,
         "reason": printable(by.reason) or None,
         "job_id": plan.holders[0].job_id if plan.holders else None,
@@ -272,3 +272,7 @@ def _owners(plan: ReleasePlan) -> str:
 
 def _holder(plan: ReleasePlan) -> str:
     return ", ".join(holder_name(holder) for holder in plan.holders[:5])
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 3)
