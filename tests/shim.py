@@ -69,16 +69,20 @@ class Observed:
             if sample.name == name and all(sample.labels.get(key) == value for key, value in labels.items())
         )
 
-    def outcomes(self, metric: str) -> dict[str, float]:
-        """Return the counts of ``acquire``, ``release``, ``renew`` or ``idempotency`` that are not 0."""
-        name = SHORT[metric]
-        found: dict[str, float] = {}
+    def all_totals(self) -> dict[str, dict[str, float]]:
+        """Return, by name of the sample, the sums by outcome (or reason, or nothing) that are not 0."""
+        found: dict[str, dict[str, float]] = {}
         for family in self.registry.collect():
             for sample in family.samples:
-                if sample.name == name and sample.value:
-                    outcome = sample.labels.get("outcome") or sample.labels["reason"]
-                    found[outcome] = found.get(outcome, 0) + sample.value
+                if sample.value:
+                    sums = found.setdefault(sample.name, {})
+                    label = sample.labels.get("outcome", sample.labels.get("reason", ""))
+                    sums[label] = sums.get(label, 0) + sample.value
         return found
+
+    def outcomes(self, metric: str) -> dict[str, float]:
+        """Return the counts of ``acquire``, ``release``, ``renew`` or ``idempotency`` that are not 0."""
+        return self.all_totals().get(SHORT[metric], {})
 
 
 def run_python(

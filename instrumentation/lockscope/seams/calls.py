@@ -5,6 +5,7 @@ What goes wrong in reading is logged once and never reaches the application: the
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import logging
@@ -28,9 +29,23 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("lockscope.seams")
 _complained: set[str] = set()
-# The operation whose call this context is inside of. Tasks that a call starts inherit it and outlive the
-# call, so it counts only while that lasts.
-_inside: ContextVar[Operation | None] = ContextVar("lockscope_inside", default=None)
+
+
+class _Inside:
+    """The call that a context is inside of.
+
+    Tasks and connections that a call opens copy its context and outlive it, so this counts only while the
+    call lasts, and keeps neither lock nor lease alive.
+    """
+
+    __slots__ = ("lasts", "lock_id")
+
+    def __init__(self, lock: object) -> None:
+        self.lock_id = id(lock)
+        self.lasts = True
+
+
+_inside: ContextVar[_Inside | None] = ContextVar("lockscope_inside", default=None)
 
 
 class Operation:
@@ -40,7 +55,6 @@ class Operation:
         self.library = library
         self.recorder = recorder
         self.call = call
-        self.lasts = True
         self.lease = self.begin()
 
     def begin(self) -> Lease:
@@ -181,7 +195,8 @@ def observed(library: Library, kind: type[Operation], original: Function) -> Fun
         operation = _begin(library, kind, Call(self, args, kwargs))
         if operation is None:
             return original(self, *args, **kwargs)
-        reset = _inside.set(operation)
+        inside = _Inside(self)
+        reset = _inside.set(inside)
         try:
             result = original(self, *args, **kwargs)
         except BaseException as error:
@@ -189,7 +204,7 @@ def observed(library: Library, kind: type[Operation], original: Function) -> Fun
                 _ask(operation)
             raise
         finally:
-            operation.lasts = False
+            inside.lasts = False
             _inside.reset(reset)
         if inspect.isawaitable(result):
             return _finish(operation, result)
@@ -206,7 +221,7 @@ def _begin(library: Library, kind: type[Operation], call: Call) -> Operation | N
     if recorder is None:
         return None
     outer = _inside.get()
-    if outer is not None and outer.lasts and outer.call.lock is call.lock:
+    if outer is not None and outer.lasts and outer.lock_id == id(call.lock):
         return None
     renewing = observing.get()
     if renewing is not None and renewing.lock_id == id(call.lock):
@@ -219,8 +234,8 @@ def _begin(library: Library, kind: type[Operation], call: Call) -> Operation | N
 
 
 async def _finish(operation: Operation, pending: Awaitable[Any]) -> Any:
-    operation.lasts = True
-    reset = _inside.set(operation)
+    inside = _Inside(operation.call.lock)
+    reset = _inside.set(inside)
     try:
         result = await pending
     except BaseException as error:
@@ -228,8 +243,9 @@ async def _finish(operation: Operation, pending: Awaitable[Any]) -> Any:
             await _ask_async(operation)
         raise
     finally:
-        operation.lasts = False
-        _inside.reset(reset)
+        inside.lasts = False
+        with contextlib.suppress(ValueError):  # a coroutine that is closed in another context than its own
+            _inside.reset(reset)
     if _report(operation.library, operation.returned, result):
         await _ask_async(operation)
     return result
