@@ -507,3 +507,29 @@ def test_reader_stops_soon_and_twice(server: RedisServer) -> None:
     reader.stop()
     reader.stop()
     assert time.monotonic() - started < 3.0
+
+
+def test_documented_permissions_suffice(own_server: RedisServer) -> None:
+    """A writer and a reader with exactly the documented rights write and read."""
+    with own_server.client() as admin:
+        admin.execute_command(
+            "ACL SETUSER writer on >pw resetkeys resetchannels -@all +xadd +time ~lockscope:journal"
+        )
+        admin.execute_command(
+            "ACL SETUSER reader on >pw resetkeys resetchannels -@all +xread +xrange +xrevrange +xinfo|stream "
+            "+time %R~lockscope:journal"
+        )
+        admin.execute_command("ACL SETUSER app on >pw ~lock:* +@all -@dangerous")
+    at = f"127.0.0.1:{own_server.port}/0"
+    lockscope.instrument(registry=CollectorRegistry(), journal=f"redis://writer:pw@{at}", presence=False)
+    client = redis.Redis(port=own_server.port, username="app", password="pw")
+    reader = feed(Target(f"redis://reader:pw@{at}"))
+    try:
+        assert reader.errors() == []
+        cycle(client)
+        wait_until(lambda: count(reader, "redis_lock_release_total") == 1)
+        assert sink().journal_dropped == 0
+    finally:
+        reader.stop()
+        lockscope.uninstrument()
+        client.close()
