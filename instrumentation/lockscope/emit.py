@@ -116,6 +116,8 @@ class Background:
         """Queue ``event``, or drop it if too many wait already."""
         if self._pid != os.getpid():
             self._start()
+        elif threading.current_thread() is self._thread:
+            return  # the sink itself takes a lock, and telling it would make it take another
         if self._queue.qsize() >= self._size:
             self.dropped += 1
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,6 +56,7 @@ class LogSink:
     def __init__(self, logger: logging.Logger | None = None) -> None:
         self.logger = logging.getLogger("lockscope") if logger is None else logger
         self._written: dict[bytes, tuple[float, int]] = {}
+        self._busy = threading.local()
 
     def wants(self, name: str) -> bool:
         """Tell whether the logger takes events of this name."""
@@ -63,8 +65,8 @@ class LogSink:
     def __call__(self, event: LockEvent) -> None:
         """Write ``event`` if the logger takes its level."""
         level = LEVELS.get(event.event, logging.INFO)
-        if not self.logger.isEnabledFor(level):
-            return
+        if not self.logger.isEnabledFor(level) or getattr(self._busy, "writing", False):
+            return  # a handler that takes a lock itself would write about it, and take it again
         stands_for = 1
         if event.event in _LIMITED:
             stands_for = self._stands_for(event.key)
@@ -82,7 +84,11 @@ class LogSink:
         if stands_for > 1:
             template += " (%d refusals)"
             values.append(stands_for)
-        self.logger.log(level, template, *values, extra=fields)
+        self._busy.writing = True
+        try:
+            self.logger.log(level, template, *values, extra=fields)
+        finally:
+            self._busy.writing = False
 
     def _stands_for(self, key: bytes) -> int:
         """Return how many refusals a record about ``key`` stands for, 0 if none is due."""
