@@ -55,13 +55,14 @@ def soon(seconds: float, action: Callable[[], object]) -> threading.Timer:
 
 
 def test_acquire_and_release(client: redis.Redis, seen: Observed) -> None:
-    """A lock taken at once and given back: two events with the lease, the times and the job of the acquire."""
+    """A lock taken at once and given back: two events with lease, times and the job of the acquire."""
     before = time.time()
     with lockscope.job("invoice.generate", job_id="8812", resource_id="order-7"):
         lock = client.lock("lock:order:4711", timeout=10.5)
         assert lock.acquire()
         token = client.get("lock:order:4711")
-    wait_until(lambda: time.time() > before + 0.02)
+    had = time.monotonic()
+    wait_until(lambda: time.monotonic() > had + 0.02)
     lock.release()
     got, gave = seen.events()
     assert (got.event, got.outcome, got.key, got.prefix) == (
@@ -144,21 +145,19 @@ def test_waiting_and_giving_up(client: redis.Redis, seen: Observed) -> None:
 def test_waiting_and_getting_it(client: redis.Redis, seen: Observed) -> None:
     """A wait that ends with the lock is one acquire that waited, from the beginning of the call."""
     client.set("lock:a", "x", px=120)
-    started = time.time()
     lock = client.lock("lock:a", sleep=0.03, timeout=5)
+    started = time.time()
     assert lock.acquire()
+    ended = time.time()
     waiting, event = seen.events()
     assert waiting.event == events.WAITING
-    assert (event.event, event.outcome, event.waited, event.blocked_by) == (
-        events.ACQUIRED,
-        "acquired",
-        True,
-        None,
-    )
+    assert (event.event, event.outcome) == (events.ACQUIRED, "acquired")
+    assert (event.waited, event.blocked_by) == (True, None)
     assert event.attempts >= 3
     assert 0.08 < event.wait_seconds < 5
-    assert event.at == pytest.approx(started, abs=0.05)
-    assert tokens.parse(event.token).started_at == pytest.approx(started, abs=0.05)
+    assert started <= event.at
+    assert event.at + event.wait_seconds <= ended + 0.005
+    assert tokens.parse(event.token).started_at == pytest.approx(event.at, abs=0.001)
     assert (seen.total("waiters"), seen.total("held")) == (0, 1)
     lock.release()
 
@@ -220,8 +219,7 @@ async def test_a_cancelled_wait_is_a_timeout(aclient: redis.asyncio.Redis, seen:
     """Cancelling a task that waits for a lock counts as given up, and nobody waits any more."""
     await aclient.set("lock:a", "x")
     task = asyncio.create_task(aclient.lock("lock:a", sleep=0.02).acquire())
-    while not seen.events("waiting"):
-        await asyncio.sleep(0.01)
+    await asyncio.to_thread(wait_until, lambda: seen.events("waiting"))
     assert seen.total("waiters") == 1
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -254,7 +252,7 @@ def test_renewals(client: redis.Redis, seen: Observed) -> None:
 
 @pytest.mark.parametrize("way", ["extend", "reacquire"])
 def test_a_renewal_that_comes_too_late(client: redis.Redis, seen: Observed, way: str) -> None:
-    """ "Cannot extend a lock that's no longer owned": a loss that says by how much the renewal came late."""
+    """A renewal of a lock that is no longer owned is a loss, and says by how much it came late."""
     lock = client.lock("lock:a", timeout=0.1)
     lock.acquire()
     wait_until(lambda: not client.exists("lock:a"))
@@ -283,7 +281,7 @@ def test_a_renewal_that_comes_too_late(client: redis.Redis, seen: Observed, way:
 
 
 def test_a_second_worker_went_in(client: redis.Redis, seen: Observed) -> None:
-    """The first worker's lease lapsed, a second took the lock: the first's release tells the time it had none."""
+    """The first's lease lapsed and a second took the lock: the first's release tells the time without one."""
     first, second = client.lock("lock:a", timeout=0.1), client.lock("lock:a", timeout=30, sleep=0.02)
     assert first.acquire()
     assert second.acquire(blocking_timeout=5)
@@ -302,9 +300,7 @@ def test_a_second_worker_went_in(client: redis.Redis, seen: Observed) -> None:
     assert seen.total("held") == 0
 
 
-def test_a_lock_taken_away_early_was_never_unprotected_by_the_clock(
-    client: redis.Redis, seen: Observed
-) -> None:
+def test_a_lock_taken_away_early_was_not_unprotected(client: redis.Redis, seen: Observed) -> None:
     """A lock that somebody deleted before its deadline is lost, and no lapsed time is claimed."""
     lock = client.lock("lock:a", timeout=30)
     lock.acquire()
@@ -341,7 +337,7 @@ def test_renewal_and_release_without_an_answer(own_server: RedisServer, seen: Ob
 async def test_an_asyncio_release_that_failed_may_be_tried_again(
     own_server: RedisServer, seen: Observed
 ) -> None:
-    """The asyncio lock keeps its token when the connection fails, so the lease goes on until it is released."""
+    """The asyncio lock keeps its token when the connection fails: its lease goes on until released."""
     client = redis.asyncio.Redis(unix_socket_path=own_server.socket, retry=None)
     lock = client.lock("lock:a", timeout=30)
     assert await lock.acquire()
@@ -544,7 +540,7 @@ def _bytes(client: redis.Redis) -> None:
 def test_any_holder_is_told_as_far_as_it_is_known(
     server: RedisServer, seen: Observed, put: Callable[[redis.Redis], Any], host: str | None, decode: bool
 ) -> None:
-    """A plain redis-py token, a foreign type, bytes that are no text: the refusal stands, with what is known."""
+    """A redis-py token, a foreign type, bytes that are no text: the refusal stands, with what is known."""
     client = server.client(decode_responses=decode)
     put(client)
     assert client.lock("lock:a").acquire(blocking=False) is False
