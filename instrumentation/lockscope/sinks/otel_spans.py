@@ -13,13 +13,14 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
-from opentelemetry import context, trace
+from opentelemetry import trace
+from opentelemetry.context import get_current
 from opentelemetry.trace import Link, SpanKind, Status, StatusCode
 
 from lockscope import events, jobs
 from lockscope._version import __version__
 from lockscope.backlog import Backlog
-from lockscope.jobs import NO_JOB, Job
+from lockscope.jobs import NO_JOB, Job, current
 from lockscope.sinks.otel_attributes import ACQUIRES, attributes_of
 
 if TYPE_CHECKING:
@@ -54,20 +55,27 @@ _MARK = "_lockscope_waiting"
 class Around:
     """The surroundings of a call to acquire, which every event of the lease carries.
 
+    Made on the caller's path, so it keeps the context and looks into it only when somebody asks.
+
     Attributes:
         context: OpenTelemetry's context of the call.
-        span: its current span.
         job: the span that stands for the job.
         acquire: the acquire's own span, once it was made.
     """
 
-    __slots__ = ("acquire", "context", "job", "span")
+    acquire: SpanContext | None = None
+    job: Span | None = None
 
     def __init__(self) -> None:
-        self.context = context.get_current()
-        self.span = trace.get_current_span(self.context)
-        self.job = _span_of(jobs.current_job(), self.span)
-        self.acquire: SpanContext | None = None
+        self.context = get_current()
+        job = current.get()
+        if job is not NO_JOB:
+            self.job = _span_of(job, self.span)
+
+    @property
+    def span(self) -> Span:
+        """The current span of the call."""
+        return trace.get_current_span(self.context)
 
 
 # The job in force and the span that stands for it. The job object tells whether the pair is still current.
@@ -151,9 +159,7 @@ class SpanSink:
             except IndexError:
                 return
             self._acquire(event, surroundings)
-            time.sleep(
-                0
-            )  # lets go of the interpreter after each span, or callers would wait for it 5 ms a time
+            time.sleep(0)  # lets go of the interpreter, or callers would wait for it 5 ms at a time
 
     def _acquire(self, event: LockEvent, surroundings: Around) -> None:
         job = surroundings.job
