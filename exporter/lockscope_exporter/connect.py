@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import redis
 from redis.backoff import NoBackoff
@@ -16,6 +16,9 @@ from redis.sentinel import Sentinel
 
 from lockscope_exporter.explain import NO_ANSWER, explain
 from lockscope_exporter.redis_url import RedisUrl, UrlError, format_address, parse_redis_url
+
+if TYPE_CHECKING:
+    from redis.connection import AbstractConnection
 
 DEFAULT_TIMEOUT = 2.0
 
@@ -164,6 +167,20 @@ def sentinel(url: RedisUrl, *, timeout: float = DEFAULT_TIMEOUT) -> Sentinel:
     arguments = _arguments(url, timeout)
     arguments.update(username=url.sentinel_username, password=url.sentinel_password, ssl=url.tls)
     return Sentinel(url.addresses, sentinel_kwargs=arguments)  # type: ignore[no-untyped-call]
+
+
+def own_connection(client: redis.Redis) -> AbstractConnection:
+    """Return a fresh connection of a client, for the caller alone, who has to disconnect it.
+
+    The pool's ``get_connection`` takes whatever can be read from a new connection for a leftover and gives
+    up; with TLS 1.3 that is often the server's session tickets.
+
+    Raises:
+        redis.RedisError, OSError: it cannot be made.
+    """
+    connection: Any = client.connection_pool.make_connection()
+    connection.connect()
+    return connection  # type: ignore[no-any-return]  # make_connection promises less than it returns
 
 
 def shown_node(client: redis.Redis) -> str:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.contention.monitor import Command
 
 Kind = Literal[
-    "attempt", "put", "replace", "delete", "expire", "persist", "look", "unsure",
+    "attempt", "put", "replace", "delete", "shrink", "expire", "persist", "look", "unsure",
     "flush_db", "flush_all", "unsure_all",
 ]  # fmt: skip
 
@@ -25,8 +25,9 @@ class Effect:
     Attributes:
         kind: ``attempt`` creates the key only if it is not there (SET NX, SETNX, HSETNX), ``put`` in any
             case, ``replace`` only if it is; ``delete``, ``expire``, ``persist`` as their commands; ``look``
-            asks whether the key is there; ``unsure`` may do anything to it; ``flush_db``, ``flush_all`` and
-            ``unsure_all`` are about every key of the database or the server.
+            asks whether the key is there; ``shrink`` takes something out of it, and the key with it if that
+            was all; ``unsure`` may do anything to it; ``flush_db``, ``flush_all`` and ``unsure_all`` are
+            about every key of the database or the server.
         key: the key, empty where it is about all.
         field: the hash field that is the lock, ``None`` for a whole key.
         value: what would be stored.
@@ -112,7 +113,7 @@ def _delete(_: Command, arguments: Sequence[bytes]) -> _Found:
 
 def _hdel(_: Command, arguments: Sequence[bytes]) -> _Found:
     key, *fields = arguments or (b"",)
-    return (*(Effect("delete", key, field) for field in fields), Effect("unsure", key))
+    return (*(Effect("delete", key, field) for field in fields), Effect("shrink", key))
 
 
 def _grow(command: Command, arguments: Sequence[bytes]) -> _Found:

@@ -22,6 +22,7 @@ Change = Literal["created", "kept", "ended", "unknown", "none"]
 MAX_QUESTIONS = 2000
 _NEAR = 0.002  # seconds around a deadline in which the clocks of the server's parts may disagree
 _MAX_OPEN = 64  # attempts on one lock that wait for an answer
+_TELLING = 0.05  # seconds to live; shorter expiries of several attempts may agree by chance
 
 
 class Lock(NamedTuple):
@@ -111,10 +112,12 @@ class Replay:
         if held:
             return "refused"
         if held is None:
-            there.held, there.until = True, None  # now it is there, whoever has it
+            # Now it is there, whoever has it; fields do not expire.
+            there.held, there.until = True, None if lock.field is None else NEVER
             self._ask(there, lock)
-            if there.asked and effect.until is not None and len(there.open) < _MAX_OPEN:
-                there.open.append((effect.until, client))
+            telling = effect.until is not None and effect.until > at + _TELLING
+            if there.asked and telling and len(there.open) < _MAX_OPEN:
+                there.open.append((effect.until or NEVER, client))
             return "unknown"
         there.held, there.until = True, effect.until
         return "acquired"
@@ -132,7 +135,9 @@ class Replay:
         if effect.kind == "delete":
             there.held, there.until = False, None
             return "unknown" if held is None else "ended" if held else "none"
-        if effect.kind == "unsure":
+        if effect.kind in ("unsure", "shrink"):
+            if held is False and effect.kind == "shrink":
+                return "none"
             self._forget(there, lock)
             return "unknown"
         return self._retime(lock, there, held, effect, at)
@@ -153,23 +158,33 @@ class Replay:
         for lock, there in self._locks.items():
             self._forget(there, lock)
 
-    def answer(self, lock: Lock, until: float | None) -> list[tuple[str, Outcome]]:
+    def answer(self, lock: Lock, until: float | None, at: float) -> list[tuple[str, Outcome]]:
         """Take in the answer to a question, at the line where it was true.
 
         Args:
             lock: the lock.
             until: unix time in seconds when it expires, infinite for never; ``None`` if it is not there.
+            at: unix time in seconds of that line.
 
         Returns:
-            The clients of attempts whose outcome was unknown and is told by this: the lock was there all the
-            time since, so the attempt whose expiry it has took it, and the others were refused.
+            The clients of attempts whose outcome was unknown and is told by this. The key was written by
+            attempts only since the first of them: the one whose expiry it has took it, and those whose
+            expiry is yet to come and is another were refused.
         """
         there = self._locks[lock]
         there.held, there.until, there.asked = until is not None, until, False
         tried, there.open = there.open, []
         if until is None or until == NEVER:
             return []  # gone meanwhile; or nothing tells whose it is
-        return [(client, "acquired" if abs(end - until) <= _NEAR else "refused") for end, client in tried]
+        told: list[tuple[str, Outcome]] = []
+        taken = False
+        for end, client in tried:
+            if not taken and abs(end - until) <= _NEAR:
+                taken = True  # none after it can have succeeded, as it has not expired
+                told.append((client, "acquired"))
+            elif end > at + _NEAR:
+                told.append((client, "refused"))
+        return told
 
     def unanswered(self, lock: Lock) -> None:
         """Take in that a question has no answer."""

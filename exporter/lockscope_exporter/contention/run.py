@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import queue
 import threading
 import time
 from dataclasses import replace
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.nodes import Server
 
 _TICK = 0.1  # seconds between two looks at how far it is
+_WORK_UP = 2.0  # seconds that working up what was heard may take after an interruption
 
 
 def run(
@@ -25,8 +28,8 @@ def run(
     """Listen to all servers at the same time.
 
     Args:
-        servers: where.
-        plan: how; bytes are shared out between the servers.
+        servers: where; at least one.
+        plan: how; its bytes are shared out between the servers.
         tick: called now and then with how far each is, by its name.
 
     Returns:
@@ -35,33 +38,42 @@ def run(
     share = replace(plan, max_bytes=max(plan.max_bytes // len(servers), 1))
     stop = threading.Event()
     progress = {server.name: Progress() for server in servers}
-    reports: dict[str, Report] = {}
-
-    def work(server: Server) -> None:
-        reports[server.name] = listen(server, share, stop, progress[server.name])
-
-    threads = [
-        threading.Thread(target=work, args=(server,), name=f"lockscope-monitor-{server.name}", daemon=True)
-        for server in servers
-    ]
+    # Threads are not joined: in Python 3.11 a join that Ctrl-C interrupts takes the thread for ended.
+    finished: queue.SimpleQueue[Report] = queue.SimpleQueue()
+    reports: list[Report] = []
+    for server in servers:
+        threading.Thread(
+            target=_work,
+            args=(server, share, stop, progress[server.name], finished),
+            name=f"lockscope-monitor-{server.name}",
+            daemon=True,
+        ).start()
     interrupted = False
     try:
-        for thread in threads:
-            thread.start()
-        _wait(threads, lambda: tick(progress))
+        while len(reports) < len(servers):
+            tick(progress)
+            _collect(finished, reports)
     except KeyboardInterrupt:
         interrupted = True
         stop.set()
-        _wait(threads, lambda: None, patience=2 * plan.timeout + 2.0)
+        until = time.monotonic() + 2 * plan.timeout + _WORK_UP
+        while len(reports) < len(servers) and time.monotonic() < until:
+            _collect(finished, reports)
     finally:
         stop.set()
-    return merge([reports[server.name] for server in servers if server.name in reports]), interrupted
+    return merge(sorted(reports, key=lambda report: report.nodes)), interrupted
 
 
-def _wait(threads: Sequence[threading.Thread], tick: Callable[[], None], patience: float = 1e9) -> None:
-    until = time.monotonic() + patience
-    while any(thread.is_alive() for thread in threads) and time.monotonic() < until:
-        tick()
-        next(thread for thread in [*threads, threads[0]] if thread.is_alive() or thread is threads[0]).join(
-            _TICK
-        )
+def _work(
+    server: Server, plan: Plan, stop: threading.Event, progress: Progress, finished: queue.SimpleQueue[Report]
+) -> None:
+    report = Report((server.name,), stopped="lost", errors={server.name: "ended by a defect"})
+    try:
+        report = listen(server, plan, stop, progress)
+    finally:
+        finished.put(report)
+
+
+def _collect(finished: queue.SimpleQueue[Report], reports: list[Report]) -> None:
+    with contextlib.suppress(queue.Empty):
+        reports.append(finished.get(timeout=_TICK))

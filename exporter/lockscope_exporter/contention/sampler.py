@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 from redis.exceptions import ResponseError
 
+from lockscope_exporter.connect import own_connection
 from lockscope_exporter.contention.cost import cost, meter
 from lockscope_exporter.contention.effects import NEVER
 from lockscope_exporter.contention.feed import FULL, MonitorFeed
@@ -109,7 +110,7 @@ class _Listener:
     stop: Event
     progress: Progress
     tally: Tally = field(init=False)
-    _clients: list[redis.Redis] = field(default_factory=list)
+    _connections: list[AbstractConnection] = field(default_factory=list)
     _stopped: str = "lost"
     _meters: list[Meter] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)
@@ -143,8 +144,8 @@ class _Listener:
 
     def close(self) -> None:
         """Close every connection."""
-        for client in self._clients:
-            client.close()
+        for connection in self._connections:
+            connection.disconnect()  # type: ignore[no-untyped-call]
 
     def report(self, error: str) -> Report:
         """Return what was heard."""
@@ -177,9 +178,8 @@ class _Listener:
     # --- listening ---
 
     def _open(self, **overrides: Any) -> AbstractConnection:
-        client = self.server.open(**overrides)
-        self._clients.append(client)
-        connection: AbstractConnection = client.connection_pool.get_connection()
+        connection = own_connection(self.server.open(**overrides))
+        self._connections.append(connection)
         return connection
 
     def _listen(self, monitor: MonitorFeed, sides: Sides) -> None:
@@ -239,7 +239,7 @@ class _Listener:
         if answer is None:
             return False
         until = None if answer == _MISSING else NEVER if answer < 0 else command.at + answer / 1000
-        self.tally.answer(lock, until)
+        self.tally.answer(lock, until, command.at)
         return True
 
     def _refused(self, refused: list[tuple[Lock, ResponseError]]) -> None:

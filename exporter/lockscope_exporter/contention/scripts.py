@@ -67,6 +67,8 @@ class Run:
         at: unix time in seconds.
         keys: the keys it was given.
         touched: what it did to each lock.
+        calls: commands that it called. One that called none did not run: the server did not know it yet
+            (NOSCRIPT), and its text follows.
     """
 
     script: bytes
@@ -75,6 +77,7 @@ class Run:
     at: float
     keys: tuple[bytes, ...]
     touched: dict[Lock, Touch] = field(default_factory=dict)
+    calls: int = 0
 
 
 def begin(command: Command) -> Run | None:

@@ -92,9 +92,9 @@ class Tally:
         for effect in effects(command):
             self._apply(command, effect)
 
-    def answer(self, lock: Lock, until: float | None) -> None:
+    def answer(self, lock: Lock, until: float | None, at: float) -> None:
         """Take in the answer to one of the questions of ``replay``, at the line where it was true."""
-        for client, outcome in self.replay.answer(lock, until):
+        for client, outcome in self.replay.answer(lock, until, at):
             caller = self._callers.get((lock, client))
             for count in (self._locks[lock], *((caller.count,) if caller is not None else ())):
                 count.unknown -= 1
@@ -162,10 +162,9 @@ class Tally:
             lock = Lock(command.db, effect.key, effect.field)
             if self._wanted(lock, effect):
                 self._on(command, lock, effect)
-            if effect.field is None and effect.kind in ("delete", "put", "unsure"):
+            if effect.field is None and effect.kind in ("delete", "unsure"):
                 for part in self.replay.fields_of(command.db, effect.key):
-                    if effect.kind == "delete":
-                        self.replay.write(part, effect, command.at)
+                    self.replay.write(part, effect, command.at)
 
     def _on(self, command: Command, lock: Lock, effect: Effect) -> None:
         run = self._run if command.client == LUA else None
@@ -197,8 +196,9 @@ class Tally:
             return
         change = self.replay.write(lock, effect, command.at)
         count = self._locks[lock]
-        if change == "created" and effect.kind == "put":
-            self._tried(lock, client, command.at, "acquired", effect.value)
+        if change in ("created", "unknown") and effect.kind == "put":
+            outcome: Outcome = "acquired" if change == "created" else "unknown"
+            self._tried(lock, client, command.at, outcome, effect.value)
         elif effect.kind == "delete":
             count.releases += change != "none"
         elif effect.kind in ("expire", "persist", "replace"):
@@ -265,6 +265,7 @@ class Tally:
                 yield lock
 
     def _note(self, run: Run, command: Command) -> None:
+        run.calls += 1
         key = command.first
         if key:
             touch = run.touched.get(Lock(command.db, key))
@@ -281,7 +282,7 @@ class Tally:
 
     def _end_run(self) -> None:
         run, self._run = self._run, None
-        if run is None:
+        if run is None or not run.calls:
             return
         for lock, touch in run.touched.items():
             verdict = touch.verdict()
