@@ -369,6 +369,8 @@ def test_reader_that_comes_later_finds_the_orphan(server: RedisServer, holding: 
     try:
         assert source.wait_ready(20)
         assert state(source, "dead").state == "orphaned"
+        assert state(source, "dead").holder.gone_since is None
+        assert "is gone; frees itself in" in state(source, "dead").evidence[0]
         assert state(source, "living").holder.alive == "alive"
     finally:
         source.stop()

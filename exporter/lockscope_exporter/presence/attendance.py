@@ -174,7 +174,8 @@ class Attendance:
             unix: the same as unix time by the server's clock.
 
         Returns:
-            ``alive``, ``gone`` and since when in unix time, or ``unknown``.
+            ``alive``; ``gone`` and since when in unix time, ``None`` if it was gone before anybody looked; or
+            ``unknown``.
         """
         worker = self._workers.get(holder.worker or "")
         if worker is None:
@@ -188,7 +189,7 @@ class Attendance:
             and not self._forgiven(worker.gone, holder, now, unix)
             and self._means_something(worker, holder, unix)
         ):
-            return "gone", unix - (now - worker.gone)
+            return "gone", unix - (now - worker.gone) if worker.seen else None
         return "unknown", None
 
     def settled(self, workers: Collection[str], now: float) -> bool:
