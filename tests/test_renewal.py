@@ -182,13 +182,13 @@ def test_a_server_that_never_answers_is_told_in_time(own_server: RedisServer, se
     """A renewal that hangs without a socket timeout still ends in one loss when the TTL is over."""
     client = own_server.client(socket_timeout=None)
     told = threading.Event()
-    lock = held(client)
+    lock = held(client, ttl=1.5)
     with keep_alive(lock, every=0.1, on_lost=told.set) as lease:
         wait_until(lambda: lease.renewals >= 1)
         own_server.signal(signal.SIGSTOP)
         stopped = time.monotonic()
-        assert told.wait(TTL + 5)
-        assert time.monotonic() - stopped > TTL - 0.2
+        assert told.wait(10)
+        assert 1.3 < time.monotonic() - stopped < 2.5
         assert "no renewal was confirmed" in lease.reason
         own_server.signal(signal.SIGCONT)
     assert lease.lost
@@ -391,15 +391,21 @@ async def test_loss_calls_a_coroutine_function(server: RedisServer, seen: Observ
 
 
 async def test_a_release_inside_an_asyncio_block_is_no_loss(server: RedisServer, seen: Observed) -> None:
-    """Releases that race with renewals are never told as losses."""
+    """A release whose answer is still on its way while renewals find the lock gone is no loss."""
     async with aio(server) as client:
-        for _ in range(30):
-            lock = client.lock("job:1", timeout=5)
-            await lock.acquire()
-            async with keep_alive(lock, every=0.0005) as lease:
-                await asyncio.sleep(0.003)
-                await lock.release()
-            assert not lease.lost, lease.reason
+        lock = client.lock("job:1", timeout=5)
+        await lock.acquire()
+
+        async def slow_release(token: bytes) -> None:
+            await type(lock).do_release(lock, token)
+            await asyncio.sleep(0.02)  # redis-py forgets the token only after this
+
+        lock.do_release = slow_release
+        async with keep_alive(lock, every=0.001) as lease:
+            await until(lambda: lease.renewals >= 2)
+            await lock.release()
+            await asyncio.sleep(0.1)  # a keeper that took it for a loss would have said so by now
+        assert not lease.lost, lease.reason
     assert "lost" not in seen.outcomes("renew")
 
 
