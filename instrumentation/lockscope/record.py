@@ -127,8 +127,8 @@ class Recorder:
 
     def forget(self) -> None:
         """Count nothing as held or waiting any more: after a fork, or when observation ends."""
-        self.flush()
         self.generation = object()  # leases of before no longer count, in this recorder or a later one
+        self.flush()
         self.abandoned.clear()
         for sink in self.emit.sinks:
             reset = getattr(sink, "reset", None)
@@ -149,7 +149,7 @@ class Recorder:
         """Count what was noted on the callers' paths so far; scrapes call this first."""
         self.drain()
         if self._cycles and self.emit.tally is not None:
-            self.emit.tally.add_cycles(_popped(self._cycles), self.prefixes.of)
+            self.emit.tally.add_cycles(_popped(self._cycles), self.prefixes.of, lambda: self.generation)
 
     def trouble(self, where: str) -> None:
         """Note that the shim itself failed while it handled an exception: counted, logged once a minute."""
@@ -169,6 +169,8 @@ class Recorder:
         if attempt.waiting:
             return
         attempt.waiting = True
+        if attempt.generation is not self.generation:  # observation ended meanwhile: nobody counts it out
+            return
         self.emit(LockEvent(events.WAITING, attempt.key, attempt.prefix, time.time(), attempt.job))
 
     def acquired(self, attempt: Attempt, token: bytes | None, ttl: float | None) -> Lease:
@@ -176,8 +178,7 @@ class Recorder:
         lease = attempt
         lease.acquired = now = time.monotonic()
         lease.token = token
-        lease.held = counts = lease.generation is self.generation  # not if observation ended meanwhile
-        waited = lease.waiting and counts
+        lease.held = True
         if ttl is not None:
             lease.ttl = ttl
             lease.deadline = lease.lapse_reported_at = now + ttl
@@ -185,7 +186,10 @@ class Recorder:
         emit = self.emit
         if emit.tally is not None:
             trace = self.trace and self.trace()
-            self._cycles.append((lease.name, lease.job, wait, waited, None, None, not counts, now, trace))
+            made = lease.generation
+            self._cycles.append((lease.name, lease.job, wait, lease.waiting, None, None, made, now, trace))
+            if made is not self.generation:
+                self.flush()  # no scrape asks this recorder any more
         if emit.wanted(events.ACQUIRED):
             lease.around = self.around and self.around()
             emit.to_others(
@@ -201,8 +205,8 @@ class Recorder:
                     ttl,
                     wait,
                     attempts=lease.attempts,
-                    waited=waited,
-                    ends_lease=not counts,
+                    waited=self._waited(lease),
+                    ends_lease=lease.generation is not self.generation,
                     around=lease.around,
                 )
             )
@@ -272,10 +276,10 @@ class Recorder:
             ttl = lease.ttl
             hold = None if lease.acquired is None else now - lease.acquired
             used = None if not ttl or lease.deadline is None else (ttl - lease.deadline + now) / ttl
-            ended = lease.held and lease.generation is self.generation
+            made = lease.generation if lease.held else None
             trace = self.trace and self.trace()
-            self._cycles.append((lease.name, lease.job, None, False, hold, used, ended, now, trace))
-            if len(self._cycles) >= _FLUSH_AT:
+            self._cycles.append((lease.name, lease.job, None, False, hold, used, made, now, trace))
+            if len(self._cycles) >= _FLUSH_AT or lease.generation is not self.generation:
                 self.flush()
         if emit.wanted(events.RELEASED):
             event = self._release(events.RELEASED, "released", lease, time.monotonic(), 0.0, ended=True)
@@ -353,7 +357,7 @@ class Recorder:
                 outcome,
                 wait_seconds=time.monotonic() - attempt.started,
                 attempts=attempt.attempts,
-                waited=attempt.waiting and attempt.generation is self.generation,
+                waited=self._waited(attempt),
                 blocked_by=blocked_by,
                 error="" if error is None else error_text(error),
             )
@@ -399,6 +403,10 @@ class Recorder:
         seconds = now - lease.lapse_reported_at
         lease.lapse_reported_at = now
         return seconds
+
+    def _waited(self, attempt: Attempt) -> bool:
+        """Tell whether the call was counted as waiting and is to be counted out."""
+        return attempt.waiting and attempt.generation is self.generation
 
     def _end(self, lease: Lease) -> bool:
         """Stop counting the lease as held; tell whether it was."""

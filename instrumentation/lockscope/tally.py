@@ -28,9 +28,12 @@ if TYPE_CHECKING:
     from lockscope.jobs import Job
     from lockscope.traces import Trace
 
-    # Half a lock cycle: key, job; wait and whether it waited (acquire), else hold and TTL used (release);
-    # whether a lease ended; time.monotonic, trace. Seconds. A plain tuple: it is made on the caller's path.
-    Cycle = tuple[bytes | str, Job, float | None, bool, float | None, float | None, bool, float, Trace | None]
+    # Half a lock cycle: key, job; wait and whether it waited (acquire), else hold and TTL used (release); the
+    # generation of the lease, None if it counts no more; time.monotonic, trace. Seconds. A plain tuple: it is
+    # made on the caller's path.
+    Cycle = tuple[
+        bytes | str, Job, float | None, bool, float | None, float | None, object, float, Trace | None
+    ]
 
 _CACHED_LABELS = 4096
 _MAX_LABEL = 160  # characters
@@ -83,9 +86,8 @@ class Series:
         self.waiters = 0
 
     def acquired(self, wait: float, trace: Trace | None, at: float) -> None:
-        """Count a call to acquire that got the lock."""
+        """Count a call to acquire that got the lock; whether it is held is the caller's to count."""
         self.acquire["acquired"] += 1
-        self.held += 1
         waits = self.wait.get("acquired")
         if waits is None:
             waits = self.wait["acquired"] = Distribution(catalog.WAIT_BUCKETS)
@@ -161,11 +163,23 @@ class Tally:
                 event = event._replace(reason=self._reasons.bounded(event.reason))
             handler(series, event, self._trace() if self._trace is not None else None)
 
-    def add_cycles(self, cycles: Iterable[Cycle], prefix_of: Callable[[bytes | str], str]) -> None:
-        """Count acquires and releases that went well, noted on the caller's path and counted here."""
+    def add_cycles(
+        self,
+        cycles: Iterable[Cycle],
+        prefix_of: Callable[[bytes | str], str],
+        generation: Callable[[], object],
+    ) -> None:
+        """Count acquires and releases that went well, noted on the caller's path and counted here.
+
+        Args:
+            cycles: what was noted.
+            prefix_of: returns the family of a key.
+            generation: returns the generation of leases that count as held now.
+        """
         with _gate:
+            alive = generation()
             to_unix = time.time() - time.monotonic()
-            for name, job, wait, waited, hold, used, ended, now, trace in cycles:
+            for name, job, wait, waited, hold, used, made, now, trace in cycles:
                 at = now + to_unix
                 prefix = prefix_of(name)
                 series = self._cache.get((prefix, job.job_type))
@@ -173,10 +187,12 @@ class Tally:
                     series = self._admit(prefix, job.job_type)
                 if wait is not None:
                     series.acquired(wait, trace, at)
-                    series.waiters -= waited
+                    if made is alive:
+                        series.held += 1
+                        series.waiters -= waited
                 else:
                     series.released("released", hold, used, trace, at)
-                series.held -= ended
+                    series.held -= made is alive
 
     def reset_gauges(self) -> None:
         """Count nothing as held or waiting any more."""
@@ -215,10 +231,8 @@ def _wait(series: Series, event: LockEvent, trace: Trace | None) -> None:
 
 def _acquired(series: Series, event: LockEvent, trace: Trace | None) -> None:
     series.acquired(event.wait_seconds or 0.0, trace, event.at)
-    if event.waited:
-        series.waiters -= 1
-    if event.ends_lease:
-        series.held -= 1
+    series.waiters -= event.waited
+    series.held += not event.ends_lease
 
 
 def _waiting(series: Series, _event: LockEvent, _trace: object) -> None:
