@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _log = logging.getLogger("lockscope.sinks")
+_STORM = 20  # items more than a moment ago
 _COMPLAIN_EVERY = 60.0  # seconds between two log records about one failing worker
 
 
@@ -43,6 +44,8 @@ class Backlog(Generic[T]):
         work: takes items off the queue until it is empty; may block. What it raises is logged.
         size: items that may wait; what does not fit is dropped and counted in ``dropped``.
         linger: seconds to wait for more before ``work`` is called.
+        patience: seconds to put ``work`` off further while more and more comes: it would take the interpreter
+            from whoever makes the items. A queue that is half full ends all patience.
         again: returns in how many seconds ``work`` is to be called although nothing new came; ``None`` for
             not at all.
     """
@@ -54,6 +57,7 @@ class Backlog(Generic[T]):
         *,
         size: int = 10_000,
         linger: float = 0.1,
+        patience: float = 0.0,
         again: Callable[[], float | None] | None = None,
     ) -> None:
         self._again = again
@@ -62,6 +66,7 @@ class Backlog(Generic[T]):
         self._work = work
         self._size = size
         self._linger = linger
+        self._patience = patience
         self._at_exit = False
         self._complained = float("-inf")
         self._now: _Run[T] = _Run()
@@ -142,11 +147,20 @@ class Backlog(Generic[T]):
             run.due.wait(self._again() if self._again is not None else None)
             run.due.clear()
             while not run.closing.wait(self._linger):
+                self._wait_for_calm(run)
                 self._drain(run)
                 run.awake = False
                 if not run.queue:  # an item that comes after this finds nobody awake and sets ``due``
                     break
                 run.awake = True
+
+    def _wait_for_calm(self, run: _Run[T]) -> None:
+        ends = time.monotonic() + self._patience
+        before = 0
+        while (waiting := len(run.queue)) - before >= _STORM and 2 * waiting < self._size:
+            if time.monotonic() >= ends or run.closing.wait(self._linger):
+                return
+            before = waiting
 
     def _complain(self) -> None:
         now = time.monotonic()

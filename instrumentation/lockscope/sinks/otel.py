@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     from lockscope.emit import Sink
     from lockscope.record import Recorder
 
-_GETTERS = {"opentelemetry.trace": "get_tracer_provider", "opentelemetry.metrics": "get_meter_provider"}
+TRACES = "opentelemetry.trace", "get_tracer_provider"
+METRICS = "opentelemetry.metrics", "get_meter_provider"
 
 
 def otel_sinks(
@@ -28,8 +30,8 @@ def otel_sinks(
 
     Args:
         recorder: whose events these will be.
-        mode: ``True`` to use OpenTelemetry, ``False`` to leave it, ``"auto"`` to use it as soon as the
-            application has configured a provider.
+        mode: ``False`` to leave OpenTelemetry alone, ``"auto"`` to use it as soon as the application has
+            configured a provider, ``True`` the same where it has to be installed.
         sink_errors: returns how many events each sink failed to take.
         tracer_provider: where spans go, instead of the global provider.
         meter_provider: where metrics go, instead of the global provider.
@@ -38,12 +40,16 @@ def otel_sinks(
         ValueError: ``mode`` is ``True`` and ``opentelemetry-api`` is not installed.
     """
 
-    def make() -> tuple[Sink, ...]:
-        from lockscope.sinks.otel_metrics import MetricsSink  # noqa: PLC0415 - imports OpenTelemetry
-        from lockscope.sinks.otel_spans import SpanSink, around  # noqa: PLC0415
+    def spans() -> Sink:
+        from lockscope.sinks.otel_spans import SpanSink, around  # noqa: PLC0415 - imports OpenTelemetry
 
         recorder.around = around
-        metrics = MetricsSink(
+        return SpanSink(tracer_provider)
+
+    def metrics() -> Sink:
+        from lockscope.sinks.otel_metrics import MetricsSink  # noqa: PLC0415 - imports OpenTelemetry
+
+        return MetricsSink(
             meter_provider,
             tally=recorder.emit.tally,
             before_collect=recorder.flush,
@@ -51,28 +57,37 @@ def otel_sinks(
             sink_errors=sink_errors,
             journal_dropped=lambda: sum(getattr(sink, "journal_dropped", 0) for sink in recorder.emit.sinks),
         )
-        return SpanSink(tracer_provider), metrics
 
-    if mode == "auto" and (tracer_provider is not None or meter_provider is not None):
-        mode = True
-    if mode is True:
-        try:
-            return make()
-        except ModuleNotFoundError as error:
-            raise ValueError(
-                f"otel: {error.name} is not installed; pip install 'lockscope[otel]', or set LOCKSCOPE_OTEL=0"
-            ) from error
     if mode is False:
         return ()
-    if configured():
-        return make()
-    when_configured(recorder, lambda: recorder.emit.use((*recorder.emit.sinks, *make())))
-    return ()
+    if mode is True:
+        _require()
+    found = []
+    for signal, given, make in ((TRACES, tracer_provider, spans), (METRICS, meter_provider, metrics)):
+        if given is not None or configured(signal):
+            found.append(make())
+        else:
+            when_configured(recorder, partial(_join, recorder, make), signal)
+    return tuple(found)
 
 
-def configured() -> bool:
-    """Tell whether the application has set a provider of spans or of metrics."""
-    for module_name, getter in _GETTERS.items():
+def _join(recorder: Recorder, make: Callable[[], Sink]) -> None:
+    recorder.emit.use((*recorder.emit.sinks, make()))
+
+
+def _require() -> None:
+    try:
+        import opentelemetry.metrics  # noqa: PLC0415
+        import opentelemetry.trace  # noqa: F401, PLC0415
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"otel: {error.name} is not installed; pip install 'lockscope[otel]', or set LOCKSCOPE_OTEL=0"
+        ) from error
+
+
+def configured(*signals: tuple[str, str]) -> bool:
+    """Tell whether the application has set a provider of one of these signals, of any without arguments."""
+    for module_name, getter in signals or (TRACES, METRICS):
         module = sys.modules.get(module_name)
         if module is not None:
             # Until a provider is set, the API hands out one that is called a proxy, or one that does nothing.
@@ -82,14 +97,14 @@ def configured() -> bool:
     return False
 
 
-def when_configured(recorder: Recorder, action: Callable[[], None]) -> None:
+def when_configured(recorder: Recorder, action: Callable[[], None], *signals: tuple[str, str]) -> None:
     """Do ``action`` now if OpenTelemetry is configured, else within a second of that as locks are taken."""
-    if configured():
+    if configured(*signals):
         action()
         return
 
     def look() -> None:
-        if configured():
+        if configured(*signals):
             recorder.every_second = tuple(work for work in recorder.every_second if work is not look)
             action()
 

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 _ACQUIRES = frozenset({events.ACQUIRED, events.CONTENDED, events.ACQUIRE_TIMEOUT, events.ACQUIRE_ERROR})
 _RENEWALS = frozenset({events.RENEWED, events.RENEW_LOST, events.RENEW_ERROR})
 _RELEASES = frozenset({events.RELEASED, events.RELEASE_LOST, events.RELEASE_ERROR})
+_VALUED = _ACQUIRES | _RENEWALS | _RELEASES
 _CACHED_LABELS = 4096
-
-Value = tuple["Histogram", float, dict[str, str], "Context"]
+_PATIENCE = 2.0  # seconds that a storm of locks may last before its values are recorded in the middle of it
 
 
 class MetricsSink:
@@ -75,6 +75,10 @@ class MetricsSink:
         instruments.sink_errors = sink_errors
         instruments.journal_dropped = journal_dropped
         self._instruments = instruments
+        self._values: Backlog[tuple[LockEvent, Context]] = Backlog(
+            "otel-metrics", self._record, size=20_000, patience=_PATIENCE
+        )
+        instruments.drain = self._values.drain
         self._count = instruments.tally.add if tally is None else None
         self._reset = instruments.tally.reset_gauges if tally is None else None
         self._job_types = JobTypes()
@@ -85,35 +89,48 @@ class MetricsSink:
         return True
 
     def __call__(self, event: LockEvent) -> None:
-        """Count ``event``."""
+        """Count ``event``, and put the values that it holds off."""
         if self._count is not None:
             self._count(event)
-        name = event.event
-        instruments = self._instruments
-        if name in _ACQUIRES:
-            labels = self._labels_of(event, event.outcome)
-            instruments.note((instruments.wait, event.wait_seconds or 0.0, labels, get_current()))
-        elif name in _RELEASES and event.hold_seconds is not None:
-            labels, context = self._labels_of(event), get_current()
-            instruments.note((instruments.hold, event.hold_seconds, labels, context))
-            if event.ttl_used is not None:
-                instruments.note((instruments.used, max(event.ttl_used, 0.0), labels, context))
-        elif name in _RENEWALS and event.headroom is not None:
-            instruments.note((instruments.headroom, event.headroom, self._labels_of(event), get_current()))
+        if event.event in _VALUED:
+            self._values.put((event, get_current()))
 
     @property
     def dropped(self) -> int:
         """Histogram values that came faster than they could be recorded."""
-        return self._instruments.values.dropped
+        return self._values.dropped
 
     def close(self) -> None:
         """Record what is still due."""
-        self._instruments.values.close()
+        self._values.close()
 
     def reset(self) -> None:
         """Count nothing as held or waiting any more."""
         if self._reset is not None:
             self._reset()
+
+    def _record(self, due: deque[tuple[LockEvent, Context]]) -> None:
+        while due:
+            try:
+                event, context = due.popleft()
+            except IndexError:
+                return
+            self._record_one(event, context)
+            time.sleep(0)  # lets go of the interpreter, or callers would wait for it 5 ms at a time
+
+    def _record_one(self, event: LockEvent, context: Context) -> None:
+        name = event.event
+        instruments = self._instruments
+        if name in _ACQUIRES:
+            labels = self._labels_of(event, event.outcome)
+            instruments.wait.record(event.wait_seconds or 0.0, labels, context)
+        elif name in _RELEASES and event.hold_seconds is not None:
+            labels = self._labels_of(event)
+            instruments.hold.record(event.hold_seconds, labels, context)
+            if event.ttl_used is not None:
+                instruments.used.record(max(event.ttl_used, 0.0), labels, context)
+        elif name in _RENEWALS and event.headroom is not None:
+            instruments.headroom.record(event.headroom, self._labels_of(event), context)
 
     def _labels_of(self, event: LockEvent, outcome: str = "") -> dict[str, str]:
         labels = self._labels.get((event.prefix, event.job.job_type, outcome))
@@ -136,8 +153,7 @@ class _Instruments:
         self.overflowed: Callable[[], int] | None = None
         self.sink_errors: Callable[[], Mapping[str, int]] | None = None
         self.journal_dropped: Callable[[], int] | None = None
-        self.values: Backlog[Value] = Backlog("otel-metrics", _record, size=20_000)
-        self.note = self.values.put
+        self.drain: Callable[[], bool] | None = None
         meter = metrics.get_meter("lockscope", __version__, meter_provider)
 
         def histogram(metric: Metric) -> Histogram:
@@ -171,7 +187,8 @@ class _Instruments:
     def _rows(self) -> list[tuple[tuple[str, str], Series]]:
         if self.before_collect is not None:
             self.before_collect()
-        self.values.drain()
+        if self.drain is not None:
+            self.drain()
         return self.tally.rows()
 
     def _counts(self, metric: Metric) -> Iterable[Observation]:
@@ -193,16 +210,6 @@ class _Instruments:
     def _errors(self, _metric: Metric) -> Iterable[Observation]:
         errors = self.sink_errors() if self.sink_errors is not None else {}
         return [Observation(count, {"sink": sink}) for sink, count in errors.items()]
-
-
-def _record(due: deque[Value]) -> None:
-    while due:
-        try:
-            histogram, value, labels, context = due.popleft()
-        except IndexError:
-            return
-        histogram.record(value, labels, context)
-        time.sleep(0)  # lets go of the interpreter, or callers would wait for it 5 ms at a time
 
 
 _COUNTS: dict[str, Callable[[Series], dict[str, int]]] = {

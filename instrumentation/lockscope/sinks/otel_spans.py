@@ -46,8 +46,9 @@ _NOTES: Final = frozenset(
 _NEVER_SILENT: Final = frozenset(
     {events.RENEW_LOST, events.RENEW_ERROR, events.RELEASE_LOST, events.RELEASE_ERROR}
 )
-_AT_ONCE = 100.0  # acquire spans a second that are made at once; beyond that a background thread makes them
-_BURST = 50.0
+_PATIENCE = 2.0  # seconds that a storm of locks may last before its spans are made in the middle of it
+_AT_ONCE = 50.0  # acquire spans a second that are made at once; beyond that a background thread makes them
+_BURST = 20.0
 _NS = 1_000_000_000
 _MARK = "_lockscope_waiting"
 
@@ -102,7 +103,7 @@ class SpanSink:
     """Makes spans of lock events; call it with each event, in the context of the call that it tells of.
 
     Making a span takes the SDK tens of microseconds. That is nothing to a job and much to a loop over locks,
-    so beyond a hundred a second they are made by a background thread, with the times of the call as ever.
+    so beyond fifty a second they are made by a background thread, with the times of the call as ever.
 
     Args:
         tracer_provider: where spans go; the default is the global provider, also one that is set later.
@@ -113,7 +114,9 @@ class SpanSink:
     def __init__(self, tracer_provider: TracerProvider | None = None) -> None:
         self._provider = tracer_provider
         self._tracer = trace.get_tracer("lockscope", __version__, tracer_provider)
-        self._later: Backlog[tuple[LockEvent, Around]] = Backlog("otel-spans", self._make_up)
+        self._later: Backlog[tuple[LockEvent, Around]] = Backlog(
+            "otel-spans", self._make_up, patience=_PATIENCE
+        )
         self._flushed = False
         self._tokens = _BURST
         self._counted_at = time.monotonic()
