@@ -7,10 +7,12 @@ import json
 from typing import TYPE_CHECKING, Any, Self
 
 import pytest
+import redlock
 from dogpile.cache import make_region
 
 import lockscope
 from lockscope import observe, runtime
+from lockscope.seams import redlock as seams_redlock
 from servers import RedisServer, wait_until
 from shim import Observed, run_python
 
@@ -302,3 +304,18 @@ def test_any_is_typed() -> None:
         assert observe(marker) is marker
     finally:
         lockscope.uninstrument()
+
+
+def test_managed_locks_that_lapse_unreleased_are_forgotten(client: redis.Redis, seen: Observed) -> None:
+    """A lock of a manager that nobody releases counts as held only until long after its TTL."""
+    manager = redlock.Redlock([client], retry_count=1, retry_delay=0.01)
+    assert manager.lock("a:1", 30_000)
+    library = seams_redlock._library
+    lease = library._leases["a:1", client.get("a:1")]
+    lease.deadline -= 100
+    library._look_at = 0.0
+    del lease
+    assert seen.total("held") == 1
+    manager.unlock(manager.lock("a:2", 30_000))
+    assert seen.total("held") == 0
+    assert [event.key for event in seen.events("abandoned")] == [b"a:1"]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 Renewal = Literal["renewed", "lost"]
 
 _FORGET_AFTER = 60.0  # seconds past its deadline after which an unreleased lease is dropped
+_LOOK_EVERY = 10.0  # seconds between two looks for such leases
 
 
 class Call(NamedTuple):
@@ -131,6 +132,7 @@ class InTable(Library):
 
     def __init__(self) -> None:
         self._leases: dict[Any, Lease] = {}
+        self._look_at = 0.0
         self._gate = threading.Lock()
 
     def identity(self, call: Call, result: Any) -> Any:
@@ -138,23 +140,34 @@ class InTable(Library):
         raise NotImplementedError
 
     def keep(self, call: Call, result: Any, lease: Lease) -> None:  # noqa: D102
-        lapsed = time.monotonic() - _FORGET_AFTER
+        name = self.identity(call, result)
         with self._gate:
-            gone = [
-                name
-                for name, other in self._leases.items()
-                if other.deadline is not None and other.deadline < lapsed
-            ]
-            dropped = [self._leases.pop(name) for name in gone]
-            self._leases[self.identity(call, result)] = lease
-        del dropped  # outside the lock: a lease that goes may report itself as abandoned
+            dropped = self._lapsed()
+            replaced = self._leases.get(name)
+            self._leases[name] = lease
+        del dropped, replaced  # outside the lock: a lease that goes may report itself as abandoned
 
     def kept(self, call: Call) -> Lease | None:  # noqa: D102
         return self._leases.get(self.identity(call, None))
 
     def drop(self, call: Call) -> None:  # noqa: D102
+        name = self.identity(call, None)
         with self._gate:
-            self._leases.pop(self.identity(call, None), None)
+            dropped = self._leases.pop(name, None)
+        del dropped
+
+    def _lapsed(self) -> list[Lease]:
+        """Take out leases that lapsed long ago unreleased: nobody will ask for them."""
+        now = time.monotonic()
+        if now < self._look_at:
+            return []
+        self._look_at = now + _LOOK_EVERY
+        gone = [
+            name
+            for name, lease in self._leases.items()
+            if lease.deadline is not None and lease.deadline < now - _FORGET_AFTER
+        ]
+        return [self._leases.pop(name) for name in gone]
 
 
 def require(owner: Any, name: str, *parameters: str) -> None:
