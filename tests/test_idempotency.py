@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from redis.exceptions import RedisError, ResponseError
 
 import lockscope
-from lockscope import InProgressError, idempotent, markers
+from lockscope import InProgressError, idempotent
+from lockscope.idempotency import markers
 from lockscope.jobs import Job
 from servers import Process, RedisServer, wait_until
 from shim import Observed

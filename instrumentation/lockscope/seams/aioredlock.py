@@ -11,8 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lockscope import errors
-from lockscope.seams.calls import Acquire, Release, Renew, observed
+from lockscope.seams.calls import observed
 from lockscope.seams.library import Call, InTable, require
+from lockscope.seams.operations import Acquire, Release, Renew
 from lockscope.seams.patching import patch, unpatch
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from redis.lock import Lock
 
 from lockscope.instrument import ensure_recorder
 from lockscope.seams import redis_py
-from lockscope.seams.calls import Acquire, Operation, Release, Renew, observed
+from lockscope.seams.calls import observed
 from lockscope.seams.given import Given, key_of
+from lockscope.seams.operations import Acquire, Operation, Release, Renew
 from lockscope.seams.patching import patch_object
 
 if TYPE_CHECKING:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from lockscope import errors
 from lockscope.renewal.locks import Renewable, by_extending
-from lockscope.seams.calls import Acquire, Release, Renew, observed
+from lockscope.seams.calls import observed
 from lockscope.seams.library import Call, OnObject, require
+from lockscope.seams.operations import Acquire, Release, Renew
 from lockscope.seams.patching import patch, unpatch
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lockscope import errors
-from lockscope.seams.calls import Acquire, Operation, Release, Renew, observed
+from lockscope.seams.calls import observed
 from lockscope.seams.library import Call, InTable, Renewal, require
+from lockscope.seams.operations import Acquire, Operation, Release, Renew
 from lockscope.seams.patching import patch, unpatch
 
 if TYPE_CHECKING:
