@@ -12,6 +12,7 @@ from prometheus_client.utils import floatToGoString
 from lockscope import catalog
 from lockscope_exporter.state import State
 from lockscope_exporter.text import label_text
+from lockscope_exporter.ttl_advice import recommend_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -88,11 +89,19 @@ class _Scrape:
             self._live(family, labels)
         if family.expected_hold is not None:
             self._put(catalog.EXPECTED_HOLD, labels, family.expected_hold)
+        self._ttl(family, labels)
         self._put(catalog.OBSERVED_ACQUIRED, labels, family.acquired)
         self._put(catalog.OBSERVED_RENEWED, labels, family.renewed)
         self._put(catalog.OBSERVED_TAKEOVER, labels, family.takeover)
         for how in catalog.ENDED_HOW:
             self._put(catalog.OBSERVED_ENDED, {**labels, "how": how}, family.ended.get(how, 0))
+
+    def _ttl(self, family: Family, labels: dict[str, str]) -> None:
+        if family.usual_ttl is not None:
+            self._put(catalog.TTL_USUAL, labels, family.usual_ttl)
+        advised = recommend_for(family).seconds
+        if advised is not None:
+            self._put(catalog.TTL_RECOMMENDED, labels, advised)
 
     def _live(self, family: Family, labels: dict[str, str]) -> None:
         for dialect in dict.fromkeys(dialect for dialect, _ in family.keys):

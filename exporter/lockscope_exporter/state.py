@@ -180,7 +180,10 @@ class Family:
         expected_hold: seconds, ``None`` while unknown.
         weak_owner: live locks with a constant or shared owner value.
         acquired, renewed, takeover: counts since the sampler started; ``ended`` the same by how.
-        known: what is live now is known; ``False`` while no node of the target answers: only counts hold then.
+        known: what is live now is known; ``False`` while no node of the target answers: then only counts do.
+        usual_ttl: seconds that locks are usually given when taken or renewed, ``None`` before it was seen.
+        usual_hold: 99th percentile of past holds in seconds, ``None`` while too few are known.
+        renewal_interval: usual seconds between two renewals, ``None`` before that was seen.
     """
 
     prefix: str
@@ -199,3 +202,6 @@ class Family:
     takeover: int
     ended: dict[str, int]
     known: bool = True
+    usual_ttl: float | None = None
+    usual_hold: float | None = None
+    renewal_interval: float | None = None

@@ -260,6 +260,20 @@ EXPECTED_HOLD = Metric(
     FAMILY_LABELS,
     unit="s",
 )
+TTL_USUAL = Metric(
+    "redis_lock_ttl_usual_seconds",
+    "gauge",
+    "TTL that locks are usually given when taken or renewed, the median of the latest.",
+    FAMILY_LABELS,
+    unit="s",
+)
+TTL_RECOMMENDED = Metric(
+    "redis_lock_ttl_recommended_seconds",
+    "gauge",
+    "TTL that would fit how long locks are held, or how often they are renewed; the usual one if that fits.",
+    FAMILY_LABELS,
+    unit="s",
+)
 OBSERVED_ACQUIRED = Metric(
     "redis_lock_observed_acquired_total", "counter", "Locks seen to be taken.", FAMILY_LABELS, unit="{lock}"
 )

@@ -14,9 +14,11 @@ from lockscope_dashboard.frames.series import instant_frame
 from lockscope_dashboard.views import charts, grid, health, origin, refresh, window
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import pandas as pd
+
+    from lockscope_exporter.state import Family
 
 MARKS: Final = {"too short": "bad", "too long": "warn", "good": "good", "unknown": ""}
 
@@ -34,8 +36,7 @@ def live(chosen: window.Window | None) -> None:
     snapshot = board.snapshot()
     health.draw(snapshot.nodes)
     asking = history.Asking()
-    learned = {family.prefix: family.expected_hold for family in snapshot.families if family.expected_hold}
-    frame = load(asking, chosen, board.leases(), learned)
+    frame = load(asking, chosen, board.leases(), snapshot.families)
     summary(frame)
     if frame["p50"].notna().any():
         st.markdown("**How long locks were held, against their TTL**")
@@ -52,9 +53,14 @@ def live(chosen: window.Window | None) -> None:
 
 
 def load(
-    asking: history.Asking, chosen: window.Window | None, leases: dict[str, float], learned: dict[str, float]
+    asking: history.Asking,
+    chosen: window.Window | None,
+    leases: dict[str, float],
+    families: Sequence[Family],
 ) -> pd.DataFrame:
     """Ask for everything that the page shows."""
+    holds = {family.prefix: family.usual_hold or family.expected_hold for family in families}
+    intervals = {family.prefix: family.renewal_interval for family in families}
     length = chosen.length if chosen else "1h"
     at = chosen.at(time.time()) if chosen else None
 
@@ -70,7 +76,8 @@ def load(
         headroom=ask(queries.quantile(catalog.RENEW_HEADROOM, 0.05, length, "prefix")),
         lost=ask(queries.counted(catalog.RELEASE, length, "prefix", outcome="lost")),
         leases=leases,
-        learned=learned,
+        learned={prefix: seconds for prefix, seconds in holds.items() if seconds},
+        intervals={prefix: seconds for prefix, seconds in intervals.items() if seconds},
     )
 
 

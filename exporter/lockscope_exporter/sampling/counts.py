@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import deque
+from statistics import median
 from typing import TYPE_CHECKING
 
 from lockscope.catalog import ENDED_HOW, TTL_BUCKETS
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.state import State
 
 NO_EXPIRY = -1
+_LATEST = 31  # TTLs and intervals that "usual" is the median of
 
 
 def bucket_of(remaining: float) -> int:
@@ -50,6 +53,9 @@ class Counts:
         self.takeover = 0
         self.ended = dict.fromkeys(ENDED_HOW, 0)
         self.expected: Expected | None = None
+        self.usual_hold: float | None = None
+        self._ttls: deque[float] = deque(maxlen=_LATEST)
+        self._intervals: deque[float] = deque(maxlen=_LATEST)
         self._slots = [0] * (len(TTL_BUCKETS) + 1)
         self._deadlines_ms = 0
         self._oldest: Ordered[Entry] = Ordered(_held_since)
@@ -86,6 +92,13 @@ class Counts:
     def started(self, entry: Entry) -> None:
         """Take note of when a lock is held since: once an acquisition, and when it comes back into view."""
         self._oldest.add(entry)
+
+    def given(self, ttl: float | None, interval: float | None = None) -> None:
+        """Take note of the seconds that a lock was given, and of those since it was last renewed."""
+        if ttl is not None:
+            self._ttls.append(ttl)
+        if interval is not None:
+            self._intervals.append(interval)
 
     def move(self, entry: Entry, state: State, now: float) -> None:
         """Count a lock that no news came of where it belongs by now."""
@@ -125,6 +138,9 @@ class Counts:
             renewed=self.renewed,
             takeover=self.takeover,
             ended=dict(self.ended),
+            usual_ttl=median(self._ttls) if self._ttls else None,
+            usual_hold=self.usual_hold,
+            renewal_interval=median(self._intervals) if self._intervals else None,
         )
 
 

@@ -48,6 +48,12 @@ class Expectations:
             learned = self._learner.expected(prefix, now)
         return None if learned is None else Expected(learned[0], "learned", learned[1])
 
+    def usual(self, prefix: str, now: float) -> float | None:
+        """Return what was learned of a prefix, in seconds, whatever is configured."""
+        with self._guard:
+            learned = self._learner.expected(prefix, now)
+        return None if learned is None else learned[0]
+
     def learn(self, prefix: str, hold: float, now: float) -> None:
         """Take in how long one lock of a prefix was held, in seconds, that ended at ``now``."""
         with self._guard:

@@ -156,7 +156,7 @@ class Ledger:
         if now >= self._relearn:
             self._relearn = now + _RELEARN
             for counts in self._families.values():
-                counts.expected = self._expectations.of(counts.prefix, now)
+                self._expect(counts, now)
         while self._expired:
             at, _ = next(iter(self._expired.values()))
             if at > now - TAKEOVER_WITHIN and len(self._expired) <= _REMEMBERED:
@@ -277,6 +277,7 @@ class Ledger:
         entry = Entry(key, db, node, counts, decoded, news.at)
         if not news.initial:
             entry.lease = entry.first_lease = _remaining(decoded, news.at)
+            counts.given(entry.lease)
         if news.seen and not news.initial:
             pass
         elif decoded.started_at is not None and decoded.started_at <= news.at:
@@ -311,6 +312,7 @@ class Ledger:
         if later:
             entry.counts.renewed += 1
             entry.renewed(decoded, news.at)
+            entry.counts.given(entry.lease, entry.cadence.interval)
         entry.decoded = decoded
         was_hidden, entry.hidden = entry.hidden, False
         self._show(entry, news.at, known=not was_hidden)
@@ -420,8 +422,12 @@ class Ledger:
         counts = self._families.get((prefix, db))
         if counts is None:
             counts = self._families[prefix, db] = Counts(prefix, db, self.target)
-            counts.expected = self._expectations.of(prefix, now)
+            self._expect(counts, now)
         return counts
+
+    def _expect(self, counts: Counts, now: float) -> None:
+        counts.expected = self._expectations.of(counts.prefix, now)
+        counts.usual_hold = self._expectations.usual(counts.prefix, now)
 
     def _entries(self) -> Iterator[Entry]:
         for keys in self._dbs.values():
