@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import functools
 import itertools
+import signal
+import sys
 import threading
+import traceback
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,6 +62,11 @@ async def cycle_async(client: redis.asyncio.Redis) -> None:
     await lock.extend(1)
     await lock.reacquire()
     await lock.release()
+
+
+def where(thread: threading.Thread) -> str:
+    """Return the stack of a thread as text."""
+    return "".join(traceback.format_stack(sys._current_frames()[thread.ident]))
 
 
 ONE_CYCLE = ["acquired", "renewed", "renewed", "released"]
@@ -256,6 +264,18 @@ async def test_another_tool_in_any_order(server: RedisServer, kind: type[Tool], 
     lockscope.uninstrument()
     tool.unpatch()
     lockscope.uninstrument()
+
+
+@pytest.mark.parametrize("kind", TOOLS)
+def test_what_another_tool_put_there_is_put_back_as_it_was(kind: type[Tool]) -> None:
+    """Uninstrument puts back the very object of a tool that came first, not what it looks like when read."""
+    tool = kind()
+    tool.patch()
+    theirs = {(owner, name): vars(owner)[name] for owner, name in tool.saved}
+    lockscope.instrument()
+    lockscope.uninstrument()
+    assert all(vars(owner)[name] is put for (owner, name), put in theirs.items())
+    tool.unpatch()
 
 
 @pytest.mark.parametrize("kind", TOOLS)
@@ -519,6 +539,25 @@ def test_gauges_stay_right_when_observation_ends_under_a_waiter(
         assert (seen.total("waiters"), seen.total("held")) == (0, 0)
         if gets_it:
             lock.release()
+        assert (seen.total("waiters"), seen.total("held")) == (0, 0)
+
+
+def test_gauges_stay_right_when_observation_ends_during_the_first_try(own_server: RedisServer) -> None:
+    """A call whose first try is answered only after uninstrument counts its outcome and moves no gauge."""
+    with own_server.client() as client, Observed(presence=False) as seen:
+        client.set("lock:a", "x")
+        lock = client.lock("lock:a", timeout=5, sleep=0.01, thread_local=False)
+        waiter = threading.Thread(target=lock.acquire, kwargs={"blocking_timeout": 20})
+        own_server.signal(signal.SIGSTOP)
+        waiter.start()
+        wait_until(lambda: "do_acquire" in where(waiter))
+        lockscope.uninstrument()
+        own_server.signal(signal.SIGCONT)
+        wait_until(lambda: "do_acquire" not in where(waiter))
+        assert seen.total("waiters") == 0
+        client.delete("lock:a")
+        waiter.join()
+        assert seen.outcomes("acquire") == {"acquired": 1}
         assert (seen.total("waiters"), seen.total("held")) == (0, 0)
 
 
