@@ -120,7 +120,7 @@ def test_rounding_goes_up_to_the_next_round_number(value):
 
 @pytest.fixture
 def metrics(server, tmp_path) -> tuple[Callable[..., float | None], Callable[[], Family | None]]:
-    """Give functions that ask a mirror, which knows holds of 2 s, for a metric of ``lock:job`` and its family."""
+    """Give functions that ask a mirror for a metric of ``lock:job``, whose holds last 2 s, and its family."""
     learner = HoldLearner()
     for _ in range(30):
         learner.observe("lock:job", 2.0, time.time())
