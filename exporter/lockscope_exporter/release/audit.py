@@ -210,6 +210,8 @@ def read_audit(client: Client, count: int = 100) -> list[AuditEntry]:
     Raises:
         redis.RedisError, OSError: the stream could not be read.
     """
+    if count < 1:
+        return []
     raw = cast("list[tuple[bytes, dict[bytes, bytes] | None]]", client.xrevrange(STREAM, count=2 * count))
     found: dict[str, AuditEntry] = {}
     for id_, fields in raw:

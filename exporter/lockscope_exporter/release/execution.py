@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import redis
-from redis.exceptions import ResponseError
+from redis.exceptions import OutOfMemoryError
 
 from lockscope_exporter.classify import holder_name
 from lockscope_exporter.release import audit
@@ -107,11 +108,8 @@ def _refusal(plan: ReleasePlan, *, force: bool) -> ReleaseResult | None:
 
 def _announce(client: Client, plan: ReleasePlan, by: Attempt) -> None:
     """Record that somebody is about to free a lock."""
-    try:
+    with suppress(OutOfMemoryError):  # a full server is a reason to free locks; the log has the attempt
         audit.write(client, plan, by, "attempted", "")
-    except ResponseError as error:
-        if not str(error).startswith("OOM"):  # a full server is a reason to free locks, not to leave them
-            raise
     audit.log(plan, by, "attempted", "")
 
 
@@ -144,9 +142,9 @@ def _watched(client: Client, plan: ReleasePlan, result: ReleaseResult, settle: f
 
 def _taken(plan: ReleasePlan, holders: tuple[Holder, ...]) -> str | None:
     """Say who has a lock again that was freed; ``None`` if only those have it who shared it before."""
-    freed = {holder.token for holder in plan.holders}
+    there = {holder.token for holder in holders}
     before = {holder.token for holder in plan.lock.holders}
-    back = next((holder for holder in holders if holder.token in freed), None)
+    back = next((holder for holder in plan.holders if holder.token in there), None)
     if back is not None and not plan.weak:
         return f"its owner wrote it again at once: {holder_name(back)} lives"
     new = next((holder for holder in holders if holder.token not in before), None)
