@@ -150,7 +150,6 @@ class Ledger:
                 self._confirm.append((entry.node, entry.db, entry.key))
                 continue
             if entry.decoded.next_change is not None and entry.decoded.next_change <= now:
-                entry.decoded = replace(entry.decoded, next_change=None)
                 self._confirm.append((entry.node, entry.db, entry.key))
             self._judge(entry, now)
         if now >= self._relearn:
@@ -325,7 +324,7 @@ class Ledger:
         counts = entry.counts
         if old & new:
             counts.acquired += len(new - old)
-            counts.ended[self._how(entry, news)] += len(old - new)
+            counts.ended[_how_left(entry, news)] += len(old - new)
             self._drop(entry)
             entry = replace(entry, node=node, decoded=decoded, live=True, hidden=False, look_at=None)
             self._register(entry)
@@ -437,6 +436,14 @@ class Ledger:
 
 def _look_at(entry: Entry) -> float | None:
     return entry.look_at if entry.live and not entry.hidden else None
+
+
+def _how_left(entry: Entry, news: News) -> How:
+    """Return how holders left a lock that others still hold."""
+    change = entry.decoded.next_change
+    if change is not None and change <= news.at + news.slack:
+        return "expired"
+    return news.end or "released"
 
 
 def _coming(entry: Entry, now: float) -> bool:

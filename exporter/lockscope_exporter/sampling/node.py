@@ -75,7 +75,7 @@ class Node:
         self.guard = guard
         self.stopping = threading.Event()
         self.settled = threading.Event()
-        self.resync_wanted = threading.Event()
+        self._wanted = ""
         self.swept = False
         self.mode = "scan" if options.mode == "scan" else "tracking"
         self.feed_warnings: tuple[str, ...] = ()
@@ -165,6 +165,15 @@ class Node:
     def resynced(self, reason: str) -> None:
         """Count a resynchronisation."""
         self._resyncs[reason] = self._resyncs.get(reason, 0) + 1
+
+    def resync(self, reason: str) -> None:
+        """Have every key visited again soon."""
+        self._wanted = reason
+
+    def take_resync(self) -> str:
+        """Return why every key is to be visited again, empty if it is not; once."""
+        reason, self._wanted = self._wanted, ""
+        return reason
 
     # --- what other nodes of a cluster say ---
 

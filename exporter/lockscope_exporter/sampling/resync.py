@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 ROUND = 60.0  # seconds in which a gentle verifier glances at every known lock once, if its budget allows
 
 _KEY_COST = 5e-6  # seconds of a server core that a glance at one key takes at most
-_GENTLE = 0.005  # share of a core for these glances; as much again goes to the sweep
+_GENTLE = 0.003  # share of a server core for these glances
 _REMEMBERED = 50_000  # keys remembered as no locks
 _FORGOTTEN = 600.0  # seconds after which they are looked at again, in case the feed missed one
 
@@ -94,10 +94,16 @@ class Finder:
         """Whether every key was visited since the beginning or the last ``hurry``."""
         return self._sweep.passes > self._before
 
-    def relax(self, repair: Repair) -> None:
-        """Go on gently, if a feed tells of changes: what is found now, it missed."""
+    def relax(self, repair: Repair, period: float) -> None:
+        """Go on gently, if a feed tells of changes: what is found now, it missed.
+
+        Args:
+            repair: takes keys that the ledger does not know.
+            period: seconds from the start of one pass to the next, at least.
+        """
         if self._fed:
             self._sweep.gentle = True
+            self._sweep.period = period
             self._repair = repair
 
     def hurry(self, repair: Repair) -> None:

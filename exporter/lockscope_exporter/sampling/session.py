@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 _TICK = 0.1  # seconds between looks at the clock when nothing happens
 _HURRY = 0.005  # seconds between two confirmations of deadlines, should the clocks disagree
+_ROLLING = 5.0  # seconds between two passes over a small keyspace
+_ROLLING_LAZY = 0.2  # the same while a pass may find the first key of a library not seen before
 _PEXPIRETIME_SINCE = 7  # major version, which knows EVAL_RO too
 
 
@@ -69,6 +71,7 @@ class Session:
         self._chores: list[Chore] = []
         self._feed: Feed = NoFeed(node.stopping)
         self._confirmed = 0.0
+        self._lazy = node.watch.lazy
 
     def run(self) -> None:
         """Connect, sweep, follow; return when the node is asked to stop.
@@ -139,7 +142,7 @@ class Session:
         chosen = choose_feed(
             self._line,
             lambda: self._open(node.place.dbs[0]),
-            globs,
+            node.watch,
             node.place.dbs,
             node.options,
             node.stopping,
@@ -171,17 +174,21 @@ class Session:
         node.feed_warnings = tuple(warnings)
 
     def _sweep(self, intake: Intake, globs: Sequence[bytes], *, fed: bool, period: float) -> None:
-        watch = self._node.watch
-        sweep = Sweep(
-            intake.reader.line,
-            covering_glob(globs),
-            lambda key: watch.lock(key)[0],
-            self._node.options.scan_budget,
-            period,
-        )
+        line, budget = intake.reader.line, self._node.options.scan_budget
+        sweep = Sweep(line, covering_glob(globs), self._fits, budget, period)
         finder = Finder(intake, sweep, self._look, fed=fed)
         self._finders.append(finder)
         self._chores.append(finder)
+
+    def _fits(self, key: bytes) -> bool:
+        """Tell whether a key that a sweep found may be a lock; follow its prefix from now on if need be."""
+        if self._lazy and key.startswith(self._lazy) and isinstance(self._feed, TrackingFeed):
+            new = tuple(prefix for prefix in self._lazy if key.startswith(prefix))
+            self._lazy = tuple(prefix for prefix in self._lazy if prefix not in new)
+            self._feed.add(new)
+            self._node.resync("prefix")
+            self._settling = True
+        return self._node.watch.lock(key)[0]
 
     def _catch_up(self) -> None:
         """Read every lock known from before."""
@@ -261,16 +268,16 @@ class Session:
     def _settle(self) -> None:
         """Go over from a full sweep to gentle ones once every key was visited, and back when asked to."""
         node = self._node
-        if node.resync_wanted.is_set():
-            node.resync_wanted.clear()
-            node.resynced("topology")
+        reason = node.take_resync()
+        if reason:
+            node.resynced(reason)
             self._settling = True
             for finder in self._finders:
                 finder.hurry(self._look)
         elif self._settling and all(finder.complete for finder in self._finders):
             self._settling = self._first = False
             for finder in self._finders:
-                finder.relax(self._repair)
+                finder.relax(self._repair, _ROLLING_LAZY if self._lazy else _ROLLING)
             node.swept = True
             node.settled.set()
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.sampling.wire import Line
 
 _COUNT = 1000  # keys that one SCAN call visits
-_GENTLE = 0.01  # share of one server core that a rolling sweep may take
+_GENTLE = 0.004  # share of one server core that a rolling sweep may take
 _DEAREST = 5.0  # seconds; the longest pause between two pages
 _CHEAPEST = 0.0002  # seconds that a page costs the server at least; measured 0.0003 for 1000 keys and MATCH
 
@@ -27,10 +27,11 @@ class Sweep:
         glob: what the server itself may filter by, ``None`` for nothing.
         fits: tells of a key whether it is wanted.
         budget: keys a second that may be visited.
-        period: seconds from the start of one pass to the next, at least.
+        period: the attribute.
 
     Attributes:
         gentle: take no more than a small share of a server core.
+        period: seconds from the start of one pass to the next, at least.
         passes: passes completed.
         due: monotonic time in seconds when to fetch the next page.
     """
@@ -43,7 +44,7 @@ class Sweep:
         self.gentle = False
         self._began = 0.0
         self._budget = budget
-        self._period = period
+        self.period = period
         self._line = line
         self._fits = fits
         self._match: Sequence[bytes] = () if glob is None else (b"MATCH", glob)
@@ -81,5 +82,5 @@ class Sweep:
             pause = max(pause, min(self._cost / _GENTLE, _DEAREST))
         self.due = asked + pause
         if self._cursor == b"0":
-            self.due = max(self.due, self._began + self._period)
+            self.due = max(self.due, self._began + self.period)
         return [key for key in keys if self._fits(key)]

@@ -181,7 +181,7 @@ class TargetMirror:
             if name not in new:  # a new node reads everything anyway
                 self._nodes[name].request(db, key)
         for name in ({name for name, _, _ in moved} | _gaining(self._layout, layout)) - set(new):
-            self._nodes[name].resync_wanted.set()
+            self._nodes[name].resync("topology")
         self._layout = layout
 
     def _add(self, name: str, open_client: partial[redis.Redis], *, later: bool = False) -> None:

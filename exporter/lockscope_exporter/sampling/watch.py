@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from lockscope_exporter.targets import LockPattern
 
+_ALWAYS = b"lock"  # the one default prefix that is worth tracking before any key with it was seen
 MAX_TRACKED = 8  # distinct prefixes; every write costs the server more with each (50 prefixes: twice as much)
 
 
@@ -21,11 +22,20 @@ class Watch:
     Args:
         patterns: in order of preference; empty means the well-known prefixes of all dialects.
         extra: globs to watch that are no locks, such as job-progress keys.
+
+    Attributes:
+        lazy: prefixes of the defaults that need not be tracked before a key with one of them was seen. Most
+            servers know none of these libraries, and each prefix costs them a little at every write; those
+            that do keep keys of theirs, which the first sweep finds.
     """
 
     def __init__(self, patterns: Iterable[LockPattern] = (), extra: Iterable[bytes] = ()) -> None:
-        self.patterns = tuple(patterns) or DEFAULT_PATTERNS
+        patterns = tuple(patterns)
+        self.patterns = patterns or DEFAULT_PATTERNS
         self.extra = tuple(extra)
+        prefixes, _ = tracked_prefixes(self.globs)
+        mine, _ = tracked_prefixes([*(pattern.glob for pattern in patterns), *self.extra])
+        self.lazy = tuple(prefix for prefix in prefixes if not (prefix.startswith(_ALWAYS) or prefix in mine))
         self._matchers = [
             (compile_glob(pattern.glob).fullmatch, pattern.dialect) for pattern in self.patterns
         ]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from redis.connection import AbstractConnection
 
     from lockscope_exporter.sampling.feeds.changes import Feed
+    from lockscope_exporter.sampling.watch import Watch
     from lockscope_exporter.sampling.wire import Line
     from lockscope_exporter.targets import SamplingOptions
 
@@ -44,7 +45,7 @@ class Chosen(NamedTuple):
 def choose_feed(
     line: Line,
     connect: Callable[[], AbstractConnection],
-    globs: Sequence[bytes],
+    watch: Watch,
     dbs: Sequence[int],
     options: SamplingOptions,
     stopping: Event,
@@ -54,7 +55,7 @@ def choose_feed(
     Args:
         line: where to ask what the server is set to.
         connect: opens a further connection.
-        globs: the keys that matter.
+        watch: the keys that matter.
         dbs: the databases that matter.
         options: the feed that is wanted, and the seconds of silence after which the server counts as lost.
         stopping: ends all waiting.
@@ -65,8 +66,8 @@ def choose_feed(
     """
     warnings: list[str] = []
     for mode, start in (
-        ("tracking", partial(_tracking, line, connect, globs, options.timeout)),
-        ("notifications", partial(_notifications, line, connect, globs, dbs, options.timeout)),
+        ("tracking", partial(_tracking, line, connect, watch, options.timeout)),
+        ("notifications", partial(_notifications, line, connect, watch.globs, dbs, options.timeout)),
     ):
         if options.mode not in ("auto", mode):
             continue
@@ -83,10 +84,8 @@ def choose_feed(
     return Chosen(NoFeed(stopping), tuple(warnings))
 
 
-def _tracking(
-    line: Line, connect: Callable[[], AbstractConnection], globs: Sequence[bytes], timeout: float
-) -> Chosen:
-    prefixes, blind = tracked_prefixes(globs)
+def _tracking(line: Line, connect: Callable[[], AbstractConnection], watch: Watch, timeout: float) -> Chosen:
+    prefixes, blind = tracked_prefixes(watch.globs)
     if not prefixes:
         raise ResponseError("tracking needs patterns that begin with fixed text")
     if len(prefixes) > MAX_TRACKED:
@@ -98,7 +97,7 @@ def _tracking(
         raise ResponseError("tracking needs RESP3, but the URL says protocol=2")
     connection = connect()
     try:
-        feed = TrackingFeed(connection, prefixes, timeout)
+        feed = TrackingFeed(connection, [one for one in prefixes if one not in watch.lazy], timeout)
     except ResponseError:
         connection.disconnect()  # type: ignore[no-untyped-call]
         raise

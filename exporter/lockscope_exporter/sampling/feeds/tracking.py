@@ -43,9 +43,17 @@ class TrackingFeed:
         self._pushes = Pushes(connection, timeout)
         self._parser: Any = connection._parser  # noqa: SLF001 - redis-py's own client-side cache does the same
         self._parser.set_invalidation_push_handler(self._take)
+        self.add(prefixes)
+        self.verify()
+
+    def add(self, prefixes: Sequence[bytes]) -> None:
+        """Follow further prefixes, too.
+
+        Raises:
+            redis.ResponseError: the server cannot or may not do this, or they overlap others.
+        """
         arguments = [part for prefix in prefixes for part in (b"PREFIX", prefix)]
         self._pushes.command(b"CLIENT", b"TRACKING", b"ON", b"BCAST", *arguments)
-        self.verify()
 
     def also_evictions(self) -> None:
         """Have evictions told as such, if the server's operator has turned such notifications on.
