@@ -37,6 +37,7 @@ _PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6, 3.0)  # seconds before a new attempt; reader
 _STABLE = 5.0  # seconds after which a connection that fails did not fail at once
 _REFUSED_PAUSE = 60.0  # seconds before a server that refused is asked again
 _MARK = "_lockscope_presence"
+_jitter = random.Random()  # its own: the application's sequence of random numbers stays as it is
 _log = logging.getLogger("lockscope.presence")
 
 
@@ -102,7 +103,7 @@ class Announcement:
                     pause = 0.0 if time.monotonic() - began > _STABLE else _PAUSES[0]
                 else:
                     self.flag = ABSENT
-                    pause = _PAUSES[min(failures, len(_PAUSES) - 1)] * random.uniform(0.75, 1.0)
+                    pause = _PAUSES[min(failures, len(_PAUSES) - 1)] * _jitter.uniform(0.75, 1.0)
                     failures += 1
                 _log.debug("presence lost its connection: %r", error)
             self._drop()
