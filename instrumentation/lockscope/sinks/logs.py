@@ -113,7 +113,7 @@ def fields_of(event: LockEvent) -> dict[str, Any]:
         "lock_owner": None if event.token is None else fingerprint(event.token),
         "host": process.host,
         "pid": process.pid,
-        "lock_ttl": event.ttl,
+        "lock_ttl": _rounded(event.ttl),
         "ttl_remaining": _rounded(event.ttl_remaining),
         "wait_seconds": _rounded(event.wait_seconds),
         "hold_seconds": _rounded(event.hold_seconds),
