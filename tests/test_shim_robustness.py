@@ -537,6 +537,18 @@ def test_memory_of_dropped_locks(client: redis.Redis, seen: Observed) -> None:
     assert len(seen.events("abandoned")) == 60
 
 
+async def test_dropped_asyncio_lock_whose_connection_lives(server: RedisServer, seen: Observed) -> None:
+    """An asyncio lock dropped unreleased leaves the gauge, though the connection it opened lives on."""
+    client = redis.asyncio.Redis(unix_socket_path=server.socket)
+    lock = client.lock("dropped:asyncio", timeout=30)
+    assert await lock.acquire()
+    del lock
+    gc.collect()
+    assert settled(seen)
+    assert len(seen.events("abandoned")) == 1
+    await client.aclose()
+
+
 def test_process_that_is_killed_holding(server: RedisServer, client: redis.Redis, tmp_path: Path) -> None:
     """SIGKILL right after acquire leaves a token that says who held the lock, without any second key."""
     code = (

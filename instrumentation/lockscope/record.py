@@ -22,6 +22,7 @@ from lockscope.printable import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from weakref import ref
 
     from lockscope.emit import Emitter
     from lockscope.tally import Cycle
@@ -93,8 +94,15 @@ class Lease:
 Attempt = Lease  # a call that has not got the lock yet
 
 
-# The lease whose call this context observes: counts tries, stops double observation.
-observing: ContextVar[Lease | None] = ContextVar("lockscope_observing", default=None)
+# The lease whose call this context observes: counts tries, stops double observation. Not owned by it: a
+# connection that is opened during an asyncio acquire copies the context and would keep the lease alive.
+observing: ContextVar[ref[Lease] | None] = ContextVar("lockscope_observing", default=None)
+
+
+def observed_lease() -> Lease | None:
+    """Return the lease whose call this context observes, ``None`` if there is none."""
+    found = observing.get()
+    return None if found is None else found()
 
 
 class Recorder:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from redis.asyncio.lock import Lock as AsyncLock
 from redis.exceptions import LockError, LockNotOwnedError
@@ -106,7 +107,7 @@ def _unseen(lock: Any, lease: Lease | None) -> Callable[[], Any]:
     """Return ``reacquire`` without the seam's report: ``keep_alive`` knows better what a failure means."""
 
     def renew() -> None:
-        reset = observing.set(lease)
+        reset = observing.set(None if lease is None else ref(lease))
         try:
             lock.reacquire()
         finally:
@@ -117,7 +118,7 @@ def _unseen(lock: Any, lease: Lease | None) -> Callable[[], Any]:
 
 def _unseen_async(lock: Any, lease: Lease | None) -> Callable[[], Any]:
     async def renew() -> None:
-        reset = observing.set(lease)
+        reset = observing.set(None if lease is None else ref(lease))
         try:
             await lock.reacquire()
         finally:
@@ -158,14 +159,14 @@ def by_extending(
         lease = recorder.unknown_lease(lock, key)
 
     def renew() -> None:
-        reset = observing.set(lease)
+        reset = observing.set(None if lease is None else ref(lease))
         try:
             extend()
         finally:
             observing.reset(reset)
 
     async def renew_async() -> None:
-        reset = observing.set(lease)
+        reset = observing.set(None if lease is None else ref(lease))
         try:
             await extend()
         finally:

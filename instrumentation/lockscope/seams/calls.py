@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from lockscope import runtime
-from lockscope.record import observing
+from lockscope.record import observed_lease
 from lockscope.seams.library import Call
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def _begin(library: Library, kind: type[Operation], call: Call) -> Operation | N
     outer = _inside.get()
     if outer is not None and outer.lasts and outer.lock_id == id(call.lock):
         return None
-    renewing = observing.get()
+    renewing = observed_lease()
     if renewing is not None and renewing.lock_id == id(call.lock):
         return None  # by keep_alive, which reports for itself
     try:

@@ -11,6 +11,7 @@ import contextlib
 import functools
 import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
 
 from redis.asyncio.lock import Lock as AsyncLock
 from redis.exceptions import LockNotOwnedError, RedisError
@@ -18,7 +19,7 @@ from redis.lock import Lock
 
 from lockscope import runtime, tokens
 from lockscope.prefixes import key_bytes
-from lockscope.record import observing
+from lockscope.record import observed_lease, observing
 from lockscope.seams.patching import patch, patch_object, unpatch
 
 if TYPE_CHECKING:
@@ -104,11 +105,12 @@ def _begin(
 
 def _nested(lock: Any) -> bool:
     """Tell whether a wrapper further out observes this very call already."""
-    outer = observing.get()
+    found = observing.get()
+    outer = None if found is None else found()
     return outer is not None and outer.lock_id == id(lock)
 
 
-def _reset(before: Token[Lease | None]) -> None:
+def _reset(before: Token[ref[Lease] | None]) -> None:
     """End what ``observing.set`` began, also where a coroutine is closed in another context than its own."""
     with contextlib.suppress(ValueError):
         observing.reset(before)
@@ -222,7 +224,7 @@ def _acquire(switch: Switch, original: Function) -> Function:
         except Exception:  # noqa: BLE001 - what ails the shim is not the caller's
             recorder.trouble("seam")
             return original(self, *args, **kwargs)
-        before = observing.set(lease)
+        before = observing.set(ref(lease))
         try:
             got = original(self, *args, **kwargs)
         except BaseException as error:
@@ -255,7 +257,7 @@ def _acquire_async(switch: Switch, original: Function) -> Function:
         except Exception:  # noqa: BLE001
             recorder.trouble("seam")
             return await original(self, *args, **kwargs)
-        before = observing.set(lease)
+        before = observing.set(ref(lease))
         try:
             got = await original(self, *args, **kwargs)
         except BaseException as error:
@@ -278,7 +280,7 @@ def _acquire_async(switch: Switch, original: Function) -> Function:
 def _try(_switch: Switch, original: Function) -> Function:
     @functools.wraps(original)
     def do_acquire(self: Any, *args: Any, **kwargs: Any) -> Any:
-        lease = observing.get()
+        lease = observed_lease()
         if lease is None or lease.lock_id != id(self) or lease.trying:
             return original(self, *args, **kwargs)
         lease.attempts += 1
@@ -297,7 +299,7 @@ def _try(_switch: Switch, original: Function) -> Function:
 def _try_async(_switch: Switch, original: Function) -> Function:
     @functools.wraps(original)
     async def do_acquire(self: Any, *args: Any, **kwargs: Any) -> Any:
-        lease = observing.get()
+        lease = observed_lease()
         if lease is None or lease.lock_id != id(self) or lease.trying:
             return await original(self, *args, **kwargs)
         lease.attempts += 1
@@ -332,7 +334,7 @@ def _release(switch: Switch, original: Function) -> Function:
         except Exception:  # noqa: BLE001
             recorder.trouble("seam")
             return original(self, *args, **kwargs)
-        before = observing.set(lease)
+        before = observing.set(ref(lease))
         try:
             answer = original(self, *args, **kwargs)
         except BaseException as error:
@@ -360,7 +362,7 @@ def _release_async(switch: Switch, original: Function) -> Function:
         except Exception:  # noqa: BLE001
             recorder.trouble("seam")
             return await original(self, *args, **kwargs)
-        before = observing.set(lease)
+        before = observing.set(ref(lease))
         try:
             answer = await original(self, *args, **kwargs)
         except BaseException as error:
@@ -389,7 +391,7 @@ def _renew(after: Callable[..., None]) -> Callable[[Switch, Function], Function]
             except Exception:  # noqa: BLE001
                 recorder.trouble("seam")
                 return original(self, *args, **kwargs)
-            before = observing.set(lease)
+            before = observing.set(ref(lease))
             try:
                 answer = original(self, *args, **kwargs)
             except BaseException as error:
@@ -413,7 +415,7 @@ def _renew_async(after: Callable[..., None]) -> Callable[[Switch, Function], Fun
         async def finish(
             self: Any, recorder: Recorder, pending: Awaitable[Any], lease: Lease, args: Any, kwargs: Any
         ) -> Any:
-            before = observing.set(lease)
+            before = observing.set(ref(lease))
             try:
                 answer = await pending
             except BaseException as error:
@@ -438,7 +440,7 @@ def _renew_async(after: Callable[..., None]) -> Callable[[Switch, Function], Fun
             except Exception:  # noqa: BLE001
                 recorder.trouble("seam")
                 return original(self, *args, **kwargs)
-            before = observing.set(lease)
+            before = observing.set(ref(lease))
             try:
                 pending = original(self, *args, **kwargs)
             except BaseException as error:
