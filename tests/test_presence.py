@@ -611,10 +611,10 @@ for number in range(int(sys.argv[2])):
     if child == 0:
         client = redis.Redis.from_url(sys.argv[1])
         while True:
-            lock = client.lock(f"lock:crash:{number}", timeout=7)
+            lock = client.lock(f"lock:crash:{number}", timeout=30)
             lock.acquire()
             time.sleep(random.uniform(0, 0.05))
-            lock.extend(7, replace_ttl=True)
+            lock.extend(30, replace_ttl=True)
             time.sleep(random.uniform(0, 0.05))
             lock.release()
             time.sleep(random.uniform(0, 0.02))
@@ -659,7 +659,9 @@ def test_crash_of_many_workers_orphans_what_they_held_and_nothing_else(
             states = {lock.key: lock.state for lock in source.locks()}
             return all(states.get(key) == "orphaned" for key in left)
 
-        wait_until(all_found, timeout=5, what="every lock that was left behind")
+        wait_until(all_found, timeout=20, what="every lock that was left behind")
+        for key in left:
+            client.pexpire(key, 300)
         wait_until(lambda: watch() or not client.exists(*left), timeout=10, every=0.1)
         wait_until(lambda: not any(lock.state == "orphaned" for lock in source.locks()))
         assert wrong == set()
