@@ -6,8 +6,9 @@ fires, as in Prometheus; the query's empty result is the healthy state, so ``noD
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING, Any
+
+from lockscope_exporter.alerts.model import ALERT_PREFIX
 
 if TYPE_CHECKING:
     from lockscope_exporter.alerts.build import RuleGroup
@@ -41,9 +42,9 @@ def alert_rule_file(groups: list[RuleGroup], datasource_uid: str = DATASOURCE_UI
 
 def _rule(rule: dict[str, Any], datasource_uid: str) -> dict[str, Any]:
     qualifiers = [value for name, value in rule["labels"].items() if name not in ("severity", "about")]
-    title = " ".join([rule["alert"], *qualifiers])
+    title = " ".join([rule["alert"], *qualifiers])  # unique in its folder, and the alertname in Grafana
     compiled: dict[str, Any] = {
-        "uid": hashlib.sha256(title.encode()).hexdigest()[:16],
+        "uid": "-".join(["lockscope", rule["alert"].removeprefix(ALERT_PREFIX), *qualifiers]),
         "title": title,
         "condition": "fires",
         "data": [
@@ -70,8 +71,8 @@ def _rule(rule: dict[str, Any], datasource_uid: str) -> dict[str, Any]:
         "for": rule.get("for", "0s"),
     }
     if "keep_firing_for" in rule:
-        compiled["keep_firing_for"] = rule["keep_firing_for"]
-    compiled["labels"] = {"alertname": rule["alert"], **rule["labels"]}
+        compiled["keepFiringFor"] = rule["keep_firing_for"]
+    compiled["labels"] = dict(rule["labels"])
     compiled["annotations"] = {name: _template(text) for name, text in rule["annotations"].items()}
     return compiled
 

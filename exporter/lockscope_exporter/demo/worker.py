@@ -1,4 +1,4 @@
-"""One demo worker process: ``python -m lockscope_exporter.demo.worker JOB_TYPE REDIS_URL PORT_FILE``."""
+"""One demo worker process; arguments: JOB_TYPE REDIS_URL PORT_FILE [LISTEN]."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ import lockscope
 from lockscope_exporter.demo.roles import ROLES
 
 
-def main(job_type: str, redis_url: str, port_file: str) -> int:
-    """Work until SIGTERM; a Redis that does not answer is tried again, as a supervised worker would."""
+def main(job_type: str, redis_url: str, port_file: str, listen: str = "127.0.0.1:0") -> int:
+    """Work until SIGTERM; a Redis that does not answer is tried again, as a supervised worker would.
+
+    Metrics are served on ``listen`` (``host:port``); the port goes to ``port_file``.
+    """
     stop = Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -25,7 +28,8 @@ def main(job_type: str, redis_url: str, port_file: str) -> int:
     handler.setFormatter(lockscope.JSONFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     lockscope.instrument()
-    server, _ = start_http_server(0, addr="127.0.0.1")
+    host, _, port = listen.rpartition(":")
+    server, _ = start_http_server(int(port), addr=host)
     part = Path(f"{port_file}.part")
     part.write_text(str(server.server_port))
     part.rename(port_file)  # whole or not there at all
