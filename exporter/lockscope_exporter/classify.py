@@ -16,6 +16,7 @@ __all__ = ["Cadence", "Expected", "Facts", "classify", "holder_name"]
 
 NO_RENEWALS = Cadence()
 _NAME = 80  # characters of a host, job type or job id in a sentence
+_TELLING = 1.0  # seconds; "for at least" less than that says nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +194,9 @@ _EVIDENCE = {
 
 def _for_how_long(facts: Facts) -> str:
     since = ""
-    if facts.held_since is not None:
-        least = "at least " if facts.since_at_least else ""
-        since = f" for {least}{span(facts.now - facts.held_since)}"
+    age = None if facts.held_since is None else facts.now - facts.held_since
+    if age is not None and not (facts.since_at_least and age < _TELLING):
+        since = f" for {'at least ' if facts.since_at_least else ''}{span(age)}"
     if not facts.holders:
         return f"held{since}, the format names no holder"
     if len(facts.holders) > 1:
