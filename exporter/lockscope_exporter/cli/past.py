@@ -63,7 +63,8 @@ def past_of(journal: Client, audit: Client, key: bytes, db: int) -> Past:
             journal=ledger.read > 0,
         )
         if ledger.malformed:
-            troubles.append(f"{ledger.malformed} entries of the journal cannot be read, and are left out")
+            entries = "entry" if ledger.malformed == 1 else "entries"
+            troubles.append(f"{ledger.malformed} {entries} of the journal cannot be read, left out here")
     try:
         attempts = read_audit(audit, _ATTEMPTS)
     except (redis.RedisError, RedisClusterException, OSError) as error:
