@@ -48,8 +48,8 @@ QUEUES = Group(
             pending="5m",
             keep="5m",
             summary=(
-                "{{ $labels.job_type }} found a run in progress {{ $value | humanize }} times and never "
-                "began one"
+                "{{ $value | humanize }} checks of {{ $labels.prefix }} by {{ $labels.job_type }} met a run "
+                "in progress, none began"
             ),
             description=(
                 "{{ $value | humanize }} idempotency checks of {{ $labels.prefix }} by {{ $labels.job_type "

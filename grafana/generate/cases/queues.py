@@ -93,7 +93,7 @@ _STARVINGS = (
             "25m",
             {"job": "workers", "prefix": ORDER, "job_type": "invoice", "severity": "warning"},
             "20",
-            "invoice found a run in progress 20 times and never began one",
+            "20 checks of lock:order:* by invoice met a run in progress, none began",
             f"{_URL}&var-job_type=invoice",
         ),
     ),
