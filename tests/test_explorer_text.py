@@ -10,7 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lockscope_dashboard import commands, text
-from lockscope_exporter.state import LockState
+from lockscope_exporter.cli.keytext import keys_of
+from lockscope_exporter.state import Holder, LockState
 
 
 @given(st.binary(max_size=60))
@@ -104,39 +105,50 @@ def test_absolute_times_are_utc_and_never_raise():
     assert text.absolute(None) == ""
 
 
-@pytest.mark.parametrize(
-    "key",
-    [
-        b"lock:order:42",
-        b'it\'s a "key" with $HOME `id` ; rm -rf / \\ and spaces',
-        b"line\nbreak\ttab",
-        b"\xff\x00\x01binary",
-        "заказ\u202e".encode(),
-        b"-n",
-    ],
-)
+KEYS = [
+    b"lock:order:42",
+    b'it\'s a "key" with $HOME `id` ; rm -rf / \\ and spaces',
+    b"line\nbreak\ttab",
+    b"\xff\x00\x01binary",
+    "заказ\u202e".encode(),
+    b"-n",
+]
+
+
+@pytest.mark.parametrize("key", KEYS)
 def test_redis_cli_line_reads_the_exact_key(server, client, key):
     """The line to copy, pasted into a real shell, reads the very key it was made for."""
     client.set(key, "found", px=60_000)
-    line = commands.redis_cli("GET", key, 0).replace("redis-cli", f"redis-cli -s {server.socket}", 1)
+    lock = LockState(key, "p", "generic", "held", (), 1.0, 1.0, node=f"127.0.0.1:{server.port}")
+    line = next(line for line in commands.of(lock) if "GET" in line)
     done = subprocess.run(["bash", "-c", line], capture_output=True, check=False, timeout=20)
     assert done.stdout.strip() == b"found", (line, done)
 
 
-def test_lockscope_line_names_the_key_or_is_left_out():
-    """A key that cannot be an argument has no command line, rather than a wrong one."""
+@pytest.mark.parametrize("key", KEYS)
+def test_lockscope_lines_name_the_exact_key(key):
+    """The key in a lockscope line leads back to the bytes; it is never taken for an option."""
+    lines = commands.of(LockState(key, "p", "generic", "held", (), 1.0, 1.0, field=b"f"))
+    words = [shlex.split(line) for line in lines if line.startswith("lockscope")]
+    assert [line[1] for line in words] == ["why", "release"]
+    for line in words:
+        assert key in keys_of(line[-1])
+        assert line[2:4] == ["--field", "f"]
+        assert (line[-2] == "--") == key.startswith(b"-")
 
-    def lock(key):
-        return LockState(key, "p", "generic", "held", (), 1.0, 1.0)
 
-    line = commands.lockscope("why", lock(b"it's; rm -rf /"))
-    assert line is not None
-    assert shlex.split(line) == ["lockscope", "why", "it's; rm -rf /"]
-    assert commands.lockscope("why", lock(b"\xff")) is None
-    assert commands.lockscope("why", lock(b"a\nb")) is None
-    assert shlex.split(commands.lockscope("why", lock(b"--force")) or "") == [
-        "lockscope",
-        "why",
-        "--",
-        "--force",
-    ]
+@pytest.mark.parametrize(
+    ("template", "link"),
+    [
+        (None, None),
+        ("javascript:alert(1)//{key}", None),
+        ("https://t/search?q={job_type}%20{job_id}", "https://t/search?q=order.sync%20a%26b%3D%2F"),
+        ("https://t/?tags={key}&{other}&{0}", "https://t/?tags=lock%3A%3Cb%3E%5Cxff&{other}&{0}"),
+        ("https://t/{host}/{pid}", "https://t//"),
+    ],
+)
+def test_trace_link_is_quoted(template, link):
+    """Whatever a lock says of itself stays inside its place in the link."""
+    holder = Holder(b"t", "f", job_type="order.sync", job_id="a&b=/")
+    lock = LockState(b"lock:<b>\xff", "p", "generic", "held", (), 1.0, 1.0, holders=(holder,))
+    assert commands.trace(template, lock) == link

@@ -96,12 +96,15 @@ class Board:
     def snapshot(self, max_age: float = 0.5) -> Snapshot:
         """Return a snapshot at most ``max_age`` seconds old; whoever needs a new one builds it for all.
 
-        With very many locks it may be older, so that building takes at most a fifth of the time.
+        With very many locks it may be older, so that building takes at most a fifth of the time; with a
+        ``max_age`` of 0 it is always new.
         """
         with self._lock:
             now = self.clock()
             found = self._snapshot
-            if found is None or not 0 <= now - found.at < max(max_age, BREATHER * self._cost):
+            if found is None or not 0 <= now - found.at < max(
+                max_age, BREATHER * self._cost if max_age else 0.0
+            ):
                 start = time.perf_counter()
                 locks = self.source.locks()
                 found = Snapshot(now, locks, locks_frame(locks), self.source.nodes(), self.source.families())

@@ -1,69 +1,73 @@
-"""Commands to copy: what a page shows, for a terminal. Pure functions."""
+"""Commands to copy and links to follow: what a page shows, elsewhere. Pure functions."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from lockscope_dashboard import text
+from lockscope_exporter.cli.keytext import keys_of
+from lockscope_exporter.redis_cli import inspect
+from lockscope_exporter.state import LockState
+from lockscope_exporter.text import shown_key
 
 if TYPE_CHECKING:
-    from lockscope_exporter.state import LockState
-
-_PLAIN = re.compile(rb"[\x20-\x7e]+")
+    from lockscope_exporter.redis_url import RedisUrl
 
 
-def redis_quoted(raw: bytes) -> str:
-    r"""Write bytes as ``redis-cli`` reads them on standard input: double quotes, ``\xNN`` for the odd."""
-    pieces = []
-    for byte in raw:
-        char = chr(byte)
-        if char in '"\\':
-            pieces.append("\\" + char)
-        elif char.isascii() and char.isprintable():
-            pieces.append(char)
-        else:
-            pieces.append(f"\\x{byte:02x}")
-    return f'"{"".join(pieces)}"'
+_PLACEHOLDER = re.compile(r"\{(key|prefix|host|pid|job_type|job_id)\}")
 
 
-def redis_cli(command: str, key: bytes, db: int, *rest: bytes) -> str:
-    """Write a ``redis-cli`` line that is safe to paste, whatever the key holds.
+def of(lock: LockState, url: RedisUrl | None = None) -> list[str]:
+    """Return the lines about one lock: what lockscope and Redis say of it, and how to free it.
 
     Args:
-        command: Redis command name.
-        key: the exact key.
-        db: database number.
-        rest: further arguments.
+        lock: the lock.
+        url: where it is; its password is left out.
+    """
+    lines = [*_lockscope("why", lock), *inspect(lock, url), *_lockscope("release", lock)]
+    return [line for line in lines if line]
+
+
+def look(key: bytes, node: str = "", db: int = 0) -> str:
+    """Return the line that tells whether a key exists on a node."""
+    return inspect(LockState(key, "", "generic", "held", (), None, 0.0, node=node, db=db))[0]
+
+
+def trace(template: str | None, lock: LockState) -> str | None:
+    """Return a link to the traces of a lock.
+
+    Args:
+        template: an http or https URL in which ``{key}``, ``{prefix}``, ``{host}``, ``{pid}``, ``{job_type}``
+            and ``{job_id}`` stand for what is known of the lock, such as a search for its span attributes.
+        lock: the lock.
 
     Returns:
-        A shell line; keys with other than printable ASCII go through standard input, which takes escapes.
+        The link, or ``None`` without a template that is such a URL.
     """
-    base = "redis-cli" + (f" -n {db}" if db else "")
-    if all(_PLAIN.fullmatch(argument) for argument in (key, *rest)):
-        return " ".join([base, command, *(shlex.quote(part.decode("ascii")) for part in (key, *rest))])
-    line = " ".join([command, *(redis_quoted(part) for part in (key, *rest))])
-    return f"printf '%s\\n' {shlex.quote(line)} | {base}"
-
-
-def inspect(lock: LockState) -> list[str]:
-    """Return the lines that show what Redis holds for a lock."""
-    lines = [redis_cli("PTTL", lock.key, lock.db)]
-    if lock.field is not None:
-        lines.append(redis_cli("HGET", lock.key, lock.db, lock.field))
-    elif lock.value is not None:
-        lines.append(redis_cli("GET", lock.key, lock.db))
-    else:
-        lines.append(redis_cli("TYPE", lock.key, lock.db))
-    return lines
-
-
-def lockscope(command: str, lock: LockState) -> str | None:
-    """Write a ``lockscope`` line about a lock, or nothing where its key cannot be an argument."""
-    try:
-        key = lock.key.decode("utf-8")
-    except UnicodeDecodeError:
+    if not template or not template.startswith(("http://", "https://")):
         return None
-    if not key.isprintable():
-        return None
-    end_of_options = "-- " if key.startswith("-") else ""
-    return f"lockscope {command} {end_of_options}{shlex.quote(key)}"
+    holder = lock.holder
+    values = {
+        "key": text.cut(shown_key(lock.key), 400),
+        "prefix": lock.prefix,
+        "host": (holder and holder.host) or "",
+        "pid": str((holder and holder.pid) or ""),
+        "job_type": (holder and holder.job_type) or "",
+        "job_id": (holder and holder.job_id) or "",
+    }
+    return _PLACEHOLDER.sub(
+        lambda found: quote(values[found[1]].encode("utf-8", "replace"), safe=""), template
+    )
+
+
+def _lockscope(command: str, lock: LockState) -> list[str]:
+    """Return a ``lockscope`` line, or none where the key cannot be an argument that leads back to it."""
+    name = shown_key(lock.key)
+    if lock.key not in keys_of(name):
+        return []
+    field = [] if lock.field is None else ["--field", shown_key(lock.field)]
+    end = ["--"] if name.startswith("-") else []
+    return [shlex.join(["lockscope", command, *field, *end, name])]

@@ -17,7 +17,7 @@ class Settings:
 
     Attributes:
         prometheus_url: base URL of a Prometheus server with the exporter's and workers' series, or ``None``.
-        trace_url: link to a trace, with ``{trace_id}`` where the id goes, or ``None``.
+        trace_url: link to traces of a lock, see ``commands.trace``, or ``None``.
         allow_release: an operator may free a lock from a page.
         release_roles: roles, of the signed-in user's ``roles`` or ``groups`` claim, that may do so.
     """

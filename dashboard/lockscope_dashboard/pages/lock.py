@@ -9,7 +9,8 @@ import streamlit as st
 from lockscope_dashboard import commands, pages, source, text
 from lockscope_dashboard.advice import advise
 from lockscope_dashboard.frames import locks as frames
-from lockscope_dashboard.views import address, card, grid, health, refresh
+from lockscope_dashboard.views import address, card, grid, health, past, refresh, release
+from lockscope_exporter import runbook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,15 +21,17 @@ if TYPE_CHECKING:
 
 def page() -> None:
     """Draw the page of the lock that the address names, or a way to find one."""
-    params = {
-        name: st.query_params[name] for name in ("key", "field", "db", "target") if name in st.query_params
-    }
-    address.back()
+    names = ("key", "field", "db", "target")
+    params = {name: st.query_params[name] for name in names if name in st.query_params}
+    with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
+        address.back()
+        if params.get("key"):  # outside of the part that refreshes: a dialog must not close by itself
+            release.offer(params)
     interval = refresh.header("One lock")
-    if not params.get("key"):
+    if params.get("key"):
+        st.fragment(run_every=interval)(one)(params)
+    else:
         search()
-        return
-    st.fragment(run_every=interval)(one)(params)
 
 
 def search() -> None:
@@ -43,19 +46,21 @@ def search() -> None:
 
 def one(params: dict[str, str]) -> None:
     """Draw what is known of the lock, at every refresh."""
-    snapshot = source.board().snapshot()
+    board = source.board()
+    snapshot = board.snapshot()
     health.draw(snapshot.nodes)
     found = frames.find(snapshot.frame, params)
-    if found.empty:
-        st.info(
-            f"No lock of the key {health.code(params['key'])} is held at the moment.",
-            icon=":material/lock_open:",
-        )
-        missing(params)
-    elif len(found) > 1:
+    if len(found) > 1:
         several(snapshot, params)
+    elif len(found) == 1:
+        lock = snapshot.locks[int(found.index[0])]
+        draw(lock, board.clock())
+        history(lock.key, lock.db, [holder.fingerprint for holder in lock.holders])
     else:
-        draw(snapshot.locks[int(found.index[0])], source.board().clock())
+        missing(params, snapshot.nodes[0].node if len(snapshot.nodes) == 1 else "")
+        history(
+            text.unshow(params["key"]), int(params["db"]) if params.get("db", "").isdecimal() else None, []
+        )
     st.caption(health.freshness(snapshot.nodes))
 
 
@@ -65,20 +70,37 @@ def draw(lock: LockState, now: float) -> None:
     with left, st.container(border=True):
         card.draw(lock, now, key="card")
     with right:
-        verdict = advise(lock)
         with st.container(border=True):
-            st.markdown(f"**What to do**\n\n{health.literal(verdict.headline)}")
-            st.markdown(
-                "\n".join(f"{n}. {health.literal(step)}" for n, step in enumerate(verdict.steps, start=1))
+            todo = runbook.advice(lock.state)
+            more = f"\n\n[Runbook]({todo.url})" if todo.url else ""
+            steps = "\n".join(
+                f"{n}. {health.literal(step)}" for n, step in enumerate(todo.steps, start=1) if todo.url
             )
-        lines = [line for line in (commands.lockscope("why", lock), *commands.inspect(lock)) if line]
-        st.code("\n".join(text.cut(line, 600) for line in lines), language="bash", wrap_lines=True)
+            st.markdown(f"**What to do**\n\n{health.literal(advise(lock))}\n\n{steps}{more}")
+            link = commands.trace(source.options().trace_url, lock)
+            if link:
+                st.link_button("Traces", link, icon=":material/account_tree:")
+        st.code(
+            "\n".join(text.cut(line, 600) for line in commands.of(lock)), language="bash", wrap_lines=True
+        )
 
 
-def missing(params: dict[str, str]) -> None:
+def missing(params: dict[str, str], node: str) -> None:
     """Say what one can do about a lock that is not there."""
-    st.markdown("It may have been released or have expired, or its key may not match the watched patterns.")
-    st.code(commands.redis_cli("PTTL", text.unshow(params["key"]), 0), language="bash", wrap_lines=True)
+    st.info(
+        f"No lock of the key {health.code(params['key'])} is held at the moment. It may have been released "
+        "or have expired, or its key may not match the watched patterns.",
+        icon=":material/lock_open:",
+    )
+    line = commands.look(text.unshow(params["key"]), node)
+    st.code(text.cut(line, 600), language="bash", wrap_lines=True)
+
+
+def history(key: bytes, db: int | None, held: list[str]) -> None:
+    """Draw the lock's past."""
+    feed = source.journal()
+    overlaps = [one for one in feed.overlaps() if one.key == key and db in (None, one.db)]
+    past.draw(feed.timeline(key, db), overlaps, held, source.board().clock())
 
 
 def several(snapshot: Snapshot, params: dict[str, str]) -> None:

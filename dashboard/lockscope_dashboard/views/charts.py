@@ -118,6 +118,77 @@ def holds(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
     return alt.layer(whisker, box, middle, last, lease).properties(height=90 + 34 * len(shown))
 
 
+SPANS: Final = ("waited", "held", "unprotected")
+
+
+def timeline(
+    spans: pd.DataFrame, marks: pd.DataFrame, overlaps: pd.DataFrame
+) -> alt.LayerChart | alt.FacetChart:
+    """Draw who held a lock when, who waited, what was lost, and where two held it at once.
+
+    Args:
+        spans: of ``frames.timeline.spans_frame``.
+        marks: of ``frames.timeline.marks_frame``.
+        overlaps: of ``frames.timeline.overlaps_frame``.
+    """
+    colours = palette()
+    order = list(spans.groupby("who")["start"].max().sort_values(ascending=False).index)
+    row = alt.Y("who:N", title=None, sort=order, axis=alt.Axis(labelLimit=260))
+    shown = _timed(spans, "start", "end").assign(
+        lasted=[text.duration(end - start) for start, end in zip(spans["start"], spans["end"], strict=True)]
+    )
+    colour = alt.Color(
+        "kind:N",
+        title=None,
+        scale=alt.Scale(domain=SPANS, range=[colours["contended"], colours["acquired"], colours["timeout"]]),
+        legend=alt.Legend(orient="top"),
+    )
+    tips = [
+        alt.Tooltip("who:N"),
+        alt.Tooltip("kind:N"),
+        alt.Tooltip("how:N", title="end"),
+        alt.Tooltip("lasted:N", title="for"),
+        alt.Tooltip("start:T", title="from", format="%H:%M:%S.%L"),
+    ]
+    layers = [
+        alt.Chart(shown[shown["kind"].isin(kinds)])
+        .mark_bar(cornerRadius=2, size=size)
+        .encode(x=alt.X("start:T", title=None), x2="end:T", y=row, color=colour, tooltip=tips)
+        for kinds, size in ((["waited"], 5), (["held", "unprotected"], 15))
+        if shown["kind"].isin(kinds).any()
+    ]
+    if len(overlaps):
+        both = _timed(overlaps, "start", "end")
+        layers.insert(
+            0,
+            alt.Chart(both)
+            .mark_rect(color=colours["timeout"], opacity=0.25)
+            .encode(x="start:T", x2="end:T", tooltip=[alt.Tooltip("who:N", title="held it at once")]),
+        )
+    if len(marks):
+        points = _timed(marks, "at")
+        layers.append(
+            alt.Chart(points)
+            .mark_point(filled=True, size=42, opacity=1)
+            .encode(
+                x="at:T",
+                y=row,
+                shape=alt.Shape(
+                    "bad:N",
+                    scale=alt.Scale(domain=[False, True], range=["triangle-up", "cross"]),
+                    legend=None,
+                ),
+                color=alt.value(colours["error"]),
+                tooltip=[alt.Tooltip("what:N"), alt.Tooltip("at:T", format="%H:%M:%S.%L")],
+            )
+        )
+    return alt.layer(*layers).properties(height=80 + 26 * shown["who"].nunique())
+
+
+def _timed(frame: pd.DataFrame, *columns: str) -> pd.DataFrame:
+    return frame.assign(**{name: pd.to_datetime(frame[name], unit="s", utc=True) for name in columns})
+
+
 def bound(low: float, high: float) -> str:
     """Name a histogram's bucket."""
     return f"over {text.duration(low)}" if math.isinf(high) else f"up to {text.duration(high)}"
