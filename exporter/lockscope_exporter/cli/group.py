@@ -27,6 +27,7 @@ COMMANDS: dict[str, Entry] = {
     "contention": Entry("contention", "Show who wants which lock in vain: a short look at MONITOR."),
     "why": Entry("why", "Tell who holds a lock, whether the holder lives, and what to do."),
     "release": Entry("release", "Free one lock, if it is still the one that was seen."),
+    "doctor": Entry("doctor", "Check servers, permissions, patterns, locks and TTLs; say what to do."),
     "rules": Entry("rules", "Write the Prometheus alerting and recording rules."),
     "dashboards": Entry("dashboards", "Write the Grafana dashboards."),
     "completion": Entry("completion", "Print the script for completion in a shell."),
