@@ -15,7 +15,7 @@ from lockscope.record import Recorder
 from lockscope.seams import redis_py
 from lockscope.settings import read
 from lockscope.sinks.logs import LogSink
-from lockscope.sinks.otel import otel_sinks, when_configured
+from lockscope.sinks.otel import use_otel, when_configured
 from lockscope.sinks.prometheus import PrometheusSink
 from lockscope.traces import current_trace
 
@@ -189,12 +189,10 @@ def _recorder(
     if settings.logs:
         sinks.append(LogSink())
     sinks.extend(Background(sink) for sink in extra)
-    emit.use(tuple(sinks))
-    found = otel_sinks(recorder, settings.otel, lambda: _errors(emit), tracer_provider, meter_provider)
-    sinks.extend(found)
     if settings.journal:
         sinks.append(_journal(settings.journal, recorder))
     emit.use(tuple(sinks))
+    use_otel(recorder, settings.otel, lambda: _errors(emit), tracer_provider, meter_provider)
     when_configured(recorder, lambda: setattr(recorder, "trace", current_trace))
     return recorder
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -12,26 +11,26 @@ if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
-    from lockscope.emit import Sink
     from lockscope.record import Recorder
+    from lockscope.sinks.otel_sink import OTelSink
 
 TRACES = "opentelemetry.trace", "get_tracer_provider"
 METRICS = "opentelemetry.metrics", "get_meter_provider"
 
 
-def otel_sinks(
+def use_otel(
     recorder: Recorder,
     mode: bool | Literal["auto"],
     sink_errors: Callable[[], dict[str, int]],
     tracer_provider: TracerProvider | None = None,
     meter_provider: MeterProvider | None = None,
-) -> tuple[Sink, ...]:
-    """Return the sinks that feed OpenTelemetry.
+) -> None:
+    """Feed OpenTelemetry with a recorder's events: spans and metrics each as soon as there is a provider.
 
     Args:
-        recorder: whose events these will be.
-        mode: ``False`` to leave OpenTelemetry alone, ``"auto"`` to use it as soon as the application has
-            configured a provider, ``True`` the same where it has to be installed.
+        recorder: whose events.
+        mode: ``False`` to leave OpenTelemetry alone, ``"auto"`` to use it where the application configures
+            it, ``True`` the same where it has to be installed.
         sink_errors: returns how many events each sink failed to take.
         tracer_provider: where spans go, instead of the global provider.
         meter_provider: where metrics go, instead of the global provider.
@@ -39,40 +38,45 @@ def otel_sinks(
     Raises:
         ValueError: ``mode`` is ``True`` and ``opentelemetry-api`` is not installed.
     """
-
-    def spans() -> Sink:
-        from lockscope.sinks.otel_spans import SpanSink, around  # noqa: PLC0415 - imports OpenTelemetry
-
-        recorder.around = around
-        return SpanSink(tracer_provider)
-
-    def metrics() -> Sink:
-        from lockscope.sinks.otel_metrics import MetricsSink  # noqa: PLC0415 - imports OpenTelemetry
-
-        return MetricsSink(
-            meter_provider,
-            tally=recorder.emit.tally,
-            before_collect=recorder.flush,
-            overflowed=lambda: recorder.prefixes.overflowed,
-            sink_errors=sink_errors,
-            journal_dropped=lambda: sum(getattr(sink, "journal_dropped", 0) for sink in recorder.emit.sinks),
-        )
-
     if mode is False:
-        return ()
+        return
     if mode is True:
         _require()
-    found = []
-    for signal, given, make in ((TRACES, tracer_provider, spans), (METRICS, meter_provider, metrics)):
-        if given is not None or configured(signal):
-            found.append(make())
+
+    def spans() -> None:
+        _sink(recorder).make_spans(tracer_provider)
+
+    def metrics() -> None:
+        from lockscope.sinks.otel_metrics import Books  # noqa: PLC0415 - imports OpenTelemetry
+
+        books = Books(
+            recorder.emit.tally,
+            recorder.flush,
+            lambda: recorder.prefixes.overflowed,
+            sink_errors,
+            lambda: sum(getattr(sink, "journal_dropped", 0) for sink in recorder.emit.sinks),
+        )
+        _sink(recorder).make_metrics(meter_provider, books)
+
+    for signal, given, begin in ((TRACES, tracer_provider, spans), (METRICS, meter_provider, metrics)):
+        if given is not None:
+            begin()
         else:
-            when_configured(recorder, partial(_join, recorder, make), signal)
-    return tuple(found)
+            when_configured(recorder, begin, signal)
 
 
-def _join(recorder: Recorder, make: Callable[[], Sink]) -> None:
-    recorder.emit.use((*recorder.emit.sinks, make()))
+def _sink(recorder: Recorder) -> OTelSink:
+    """Return the recorder's sink for OpenTelemetry, which is made when there is something to do."""
+    from lockscope.sinks.otel_around import around  # noqa: PLC0415 - imports OpenTelemetry
+    from lockscope.sinks.otel_sink import OTelSink  # noqa: PLC0415
+
+    for sink in recorder.emit.sinks:
+        if isinstance(sink, OTelSink):
+            return sink
+    made = OTelSink()
+    recorder.around = around
+    recorder.emit.use((*recorder.emit.sinks, made))
+    return made
 
 
 def _require() -> None:

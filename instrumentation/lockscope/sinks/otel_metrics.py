@@ -1,28 +1,27 @@
 """Lock events as OpenTelemetry metrics, under the dotted names of the catalogue. Needs ``opentelemetry-api``.
 
 Counters and gauges are read from a tally when a reader collects, which costs the caller nothing. The API has
-no such way for histograms: their values are noted with the context of the call, for exemplars, and recorded
-by a background thread, at the latest when a reader collects.
+no such way for histograms: their values are recorded later, in the context of the call for exemplars, at the
+latest when a reader collects.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import threading
-import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from opentelemetry import metrics
-from opentelemetry.context import get_current
 from opentelemetry.metrics import Observation
 
 from lockscope import catalog, events
 from lockscope._version import __version__
-from lockscope.backlog import Backlog
+from lockscope.sinks.otel_attributes import ACQUIRES
 from lockscope.tally import JobTypes, Tally
 
 if TYPE_CHECKING:
-    from collections import deque
     from collections.abc import Callable, Iterable, Mapping
 
     from opentelemetry.context import Context
@@ -32,96 +31,71 @@ if TYPE_CHECKING:
     from lockscope.events import LockEvent
     from lockscope.tally import Series
 
-_ACQUIRES = frozenset({events.ACQUIRED, events.CONTENDED, events.ACQUIRE_TIMEOUT, events.ACQUIRE_ERROR})
 _RENEWALS = frozenset({events.RENEWED, events.RENEW_LOST, events.RENEW_ERROR})
 _RELEASES = frozenset({events.RELEASED, events.RELEASE_LOST, events.RELEASE_ERROR})
-_VALUED = _ACQUIRES | _RENEWALS | _RELEASES
+VALUED = ACQUIRES | _RENEWALS | _RELEASES
 _CACHED_LABELS = 4096
-_PATIENCE = 2.0  # seconds that a storm of locks may last before its values are recorded in the middle of it
 
 
-class MetricsSink:
-    """Counts lock events for one meter provider; call it with each event.
+def _nothing() -> None:
+    """Do nothing."""
 
-    A second sink for the same provider goes on with the instruments and counts that are there: the API has no
-    way to take an instrument back.
 
-    Args:
-        meter_provider: where metrics go; the default is the global provider, also one that is set later.
-        tally: counts that another sink of the same events keeps already; without it the sink keeps its own.
-        before_collect: called before the counts are read.
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Where the counts are read.
+
+    Attributes:
+        tally: counts that another sink of the same events keeps already; ``None`` to keep own ones.
+        before_collect: called before they are read.
         overflowed: returns how many keys the prefix cap has folded so far.
         sink_errors: returns how many events each sink failed to take.
         journal_dropped: returns how many events the journal dropped.
     """
 
-    name = "otel-metrics"
+    tally: Tally | None = None
+    before_collect: Callable[[], None] = _nothing
+    overflowed: Callable[[], int] = int
+    sink_errors: Callable[[], Mapping[str, int]] = dict
+    journal_dropped: Callable[[], int] = int
+
+
+class Values:
+    """Records what lock events hold for one meter provider.
+
+    A second one for the same provider goes on with the instruments and counts that are there: the API has no
+    way to take an instrument back.
+
+    Args:
+        meter_provider: where metrics go; the default is the global provider.
+        books: where counts are read.
+        catch_up: records the values that are due.
+    """
 
     def __init__(
-        self,
-        meter_provider: MeterProvider | None = None,
-        *,
-        tally: Tally | None = None,
-        before_collect: Callable[[], None] | None = None,
-        overflowed: Callable[[], int] | None = None,
-        sink_errors: Callable[[], Mapping[str, int]] | None = None,
-        journal_dropped: Callable[[], int] | None = None,
+        self, meter_provider: MeterProvider | None, books: Books, catch_up: Callable[[], object]
     ) -> None:
-        instruments = _instruments_of(meter_provider)
-        if tally is not None:
-            instruments.tally = tally
-        instruments.before_collect = before_collect
-        instruments.overflowed = overflowed
-        instruments.sink_errors = sink_errors
-        instruments.journal_dropped = journal_dropped
-        self._instruments = instruments
-        self._values: Backlog[tuple[LockEvent, Context]] = Backlog(
-            "otel-metrics", self._record, size=20_000, patience=_PATIENCE
-        )
-        instruments.drain = self._values.drain
-        self._count = instruments.tally.add if tally is None else None
-        self._reset = instruments.tally.reset_gauges if tally is None else None
+        self._instruments = instruments = _instruments_of(meter_provider)
+        if books.tally is None:
+            books = dataclasses.replace(books, tally=instruments.own)
+            self.count: Callable[[LockEvent], None] | None = instruments.own.add
+        else:
+            self.count = None
+        instruments.books = books
+        instruments.catch_up = catch_up
         self._job_types = JobTypes()
         self._labels: dict[tuple[str, str, str], dict[str, str]] = {}
 
-    def wants(self, _name: str) -> bool:
-        """Tell whether events of this name matter: all do."""
-        return True
-
-    def __call__(self, event: LockEvent) -> None:
-        """Count ``event``, and put the values that it holds off."""
-        if self._count is not None:
-            self._count(event)
-        if event.event in _VALUED:
-            self._values.put((event, get_current()))
-
-    @property
-    def dropped(self) -> int:
-        """Histogram values that came faster than they could be recorded."""
-        return self._values.dropped
-
-    def close(self) -> None:
-        """Record what is still due."""
-        self._values.close()
-
     def reset(self) -> None:
         """Count nothing as held or waiting any more."""
-        if self._reset is not None:
-            self._reset()
+        if self.count is not None:
+            self._instruments.own.reset_gauges()
 
-    def _record(self, due: deque[tuple[LockEvent, Context]]) -> None:
-        while due:
-            try:
-                event, context = due.popleft()
-            except IndexError:
-                return
-            self._record_one(event, context)
-            time.sleep(0)  # lets go of the interpreter, or callers would wait for it 5 ms at a time
-
-    def _record_one(self, event: LockEvent, context: Context) -> None:
+    def record(self, event: LockEvent, context: Context | None) -> None:
+        """Record the seconds and shares of an event, in the context of its call."""
         name = event.event
         instruments = self._instruments
-        if name in _ACQUIRES:
+        if name in ACQUIRES:
             labels = self._labels_of(event, event.outcome)
             instruments.wait.record(event.wait_seconds or 0.0, labels, context)
         elif name in _RELEASES and event.hold_seconds is not None:
@@ -148,12 +122,9 @@ class _Instruments:
     """The instruments of one meter provider, and where their values are read."""
 
     def __init__(self, meter_provider: MeterProvider | None) -> None:
-        self.tally = Tally()
-        self.before_collect: Callable[[], None] | None = None
-        self.overflowed: Callable[[], int] | None = None
-        self.sink_errors: Callable[[], Mapping[str, int]] | None = None
-        self.journal_dropped: Callable[[], int] | None = None
-        self.drain: Callable[[], bool] | None = None
+        self.own = Tally()
+        self.books = Books(self.own)
+        self.catch_up: Callable[[], object] = _nothing
         meter = metrics.get_meter("lockscope", __version__, meter_provider)
 
         def histogram(metric: Metric) -> Histogram:
@@ -185,11 +156,9 @@ class _Instruments:
         observed(catalog.SINK_ERRORS, self._errors)
 
     def _rows(self) -> list[tuple[tuple[str, str], Series]]:
-        if self.before_collect is not None:
-            self.before_collect()
-        if self.drain is not None:
-            self.drain()
-        return self.tally.rows()
+        self.books.before_collect()
+        self.catch_up()
+        return [] if self.books.tally is None else self.books.tally.rows()
 
     def _counts(self, metric: Metric) -> Iterable[Observation]:
         *_, label = metric.labels
@@ -202,14 +171,13 @@ class _Instruments:
             yield Observation(_NUMBERS[metric.name](series), {"prefix": prefix, "job_type": job_type})
 
     def _overflow(self, _metric: Metric) -> Iterable[Observation]:
-        return [Observation(self.overflowed() if self.overflowed is not None else 0)]
+        return [Observation(self.books.overflowed())]
 
     def _dropped(self, _metric: Metric) -> Iterable[Observation]:
-        return [Observation(self.journal_dropped() if self.journal_dropped is not None else 0)]
+        return [Observation(self.books.journal_dropped())]
 
     def _errors(self, _metric: Metric) -> Iterable[Observation]:
-        errors = self.sink_errors() if self.sink_errors is not None else {}
-        return [Observation(count, {"sink": sink}) for sink, count in errors.items()]
+        return [Observation(count, {"sink": sink}) for sink, count in self.books.sink_errors().items()]
 
 
 _COUNTS: dict[str, Callable[[Series], dict[str, int]]] = {
