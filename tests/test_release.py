@@ -213,6 +213,20 @@ def test_an_owner_that_writes_its_lock_again_is_told(client, monkeypatch):
     assert "web-1/7 lives" in result.detail
 
 
+def test_another_library_that_takes_the_lock_is_told(client, monkeypatch):
+    """A lock that is held again by other means than before, even of another type, is held again."""
+    lock = held(client)
+    real = asking.run
+
+    def then_taken(*args, **kwargs):
+        result = real(*args, **kwargs)
+        client.hset(KEY, "b983c153-7421-469a-addb-44fb92259a1b:47", 1)
+        return result
+
+    monkeypatch.setattr("lockscope_exporter.release.execution.run", then_taken)
+    assert free(client, lock).outcome == "resurrected"
+
+
 def test_every_attempt_is_recorded(client, caplog):
     """Refusal, release and what was gone: each has one entry with who, why, what and its end."""
     caplog.set_level(logging.INFO, "lockscope")

@@ -178,6 +178,22 @@ def test_the_field_of_a_hash_is_named(cli, client):
     assert (status, "nothing" in err) == (2, True)
 
 
+def test_one_of_two_holders_of_a_shared_lock(cli, client):
+    """Without --token nobody knows whose hold is meant; with it that hold ends, and the other stays."""
+    holders = ["A" * 43 + "=", "B" * 43 + "="]
+    client.zadd("invoice", dict.fromkeys(holders, 4_102_444_800))
+    force = ("--yes", "--force", "--confirm", "invoice")
+    status, _, err = cli("release", "invoice", *force, **ALLOWED)
+    assert status == 1
+    assert "2 hold it" in err
+    token = fingerprint(holders[1].encode())
+    assert token in err
+    status, out, err = cli("release", "invoice", *force, "--token", token, **ALLOWED)
+    assert (status, err) == (0, "")
+    assert "released: " in out
+    assert client.zrange("invoice", 0, -1) == [holders[0].encode()]
+
+
 def test_a_key_in_two_databases_is_named(cli, server, client):
     """A key that is held in two databases is not freed in either before --db says which."""
     for db in (0, 3):

@@ -392,6 +392,13 @@ def put_entry(client, entry: Entry) -> None:
     client.xadd(JOURNAL, {"v": VERSION, "b": "".join(encode(entry))})
 
 
+def test_a_time_far_away_has_its_date():
+    """A time of day alone would mislead half a day away; a time that is none does not raise."""
+    assert story.clock(0.0, 60.0) == "00:00:00 UTC"
+    assert story.clock(0.0, 90_000.0) == "1970-01-01 00:00:00 UTC"
+    assert story.clock(1e300) == "at an unknown time"
+
+
 # --- lines to copy, and the runbooks ---
 
 

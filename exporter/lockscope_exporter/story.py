@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 RECENT = 300.0  # seconds in which a refused caller counts as one that still wants the lock
 
 _NAME = 80
+_HALF_A_DAY = 43_200.0
 _REFUSALS = frozenset({events.CONTENDED, events.ACQUIRE_TIMEOUT, events.WAITING})
 _WORDS = {
     events.ACQUIRED: "acquired",
@@ -123,8 +124,8 @@ def waiters(recorded: Sequence[Recorded], now: float) -> list[Waiter]:
 
 def moment_line(moment: Moment, now: float) -> str:
     """Write a moment: ``12:03:41 UTC (20 s ago) renewed 12 times since 12:01:41 by web-3/4121``."""
-    times = f" {moment.times} times since {clock(moment.since)}" if moment.times > 1 else ""
-    return f"{clock(moment.at)} ({span(now - moment.at)} ago) {moment.what}{times} by {moment.who}"
+    times = f" {moment.times} times since {clock(moment.since, now)}" if moment.times > 1 else ""
+    return f"{clock(moment.at, now)} ({span(now - moment.at)} ago) {moment.what}{times} by {moment.who}"
 
 
 def waiter_line(waiter: Waiter, now: float) -> str:
@@ -143,10 +144,11 @@ def overlap_line(overlap: Overlap) -> str:
     return f"{clock(overlap.began_at)} two held it at once for {span(overlap.seconds)}: {first} and {second}"
 
 
-def clock(at: float) -> str:
-    """Write a unix time as the time of day in UTC."""
+def clock(at: float, now: float | None = None) -> str:
+    """Write a unix time as the time of day in UTC, with the date where it is half a day from ``now``."""
+    date = "" if now is None or abs(now - at) < _HALF_A_DAY else "%Y-%m-%d "
     try:
-        return datetime.fromtimestamp(at, tz=UTC).strftime("%H:%M:%S UTC")
+        return datetime.fromtimestamp(at, tz=UTC).strftime(f"{date}%H:%M:%S UTC")
     except (OverflowError, OSError, ValueError):
         return "at an unknown time"
 

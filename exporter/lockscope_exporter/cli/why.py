@@ -142,20 +142,20 @@ def _holder(holder: Holder, now: float) -> str:
     if holder.gone_since is not None:
         life = f"gone for {span(now - holder.gone_since)}"
     times = f", {holder.count} times over" if holder.count > 1 else ""
-    ends = f", until {story.clock(holder.until)}" if holder.until is not None else ""
+    ends = f", until {story.clock(holder.until, now)}" if holder.until is not None else ""
     return f"{named(holder)}{times}{ends}; {life}"
 
 
 def _since(lock: LockState) -> str:
     if lock.age_seconds is None or lock.age_at_least:
         return "not known: the bytes do not tell, and it was there when lockscope looked"
-    return f"{story.clock(lock.sampled_at - lock.age_seconds)}, {span(lock.age_seconds)} ago"
+    return f"{story.clock(lock.sampled_at - lock.age_seconds, lock.sampled_at)}, {span(lock.age_seconds)} ago"
 
 
 def _expires(lock: LockState) -> str:
     if lock.ttl_seconds is None:
         return "never" if lock.ttl_expected else "never, which is normal for this library"
-    return f"{story.clock(lock.sampled_at + lock.ttl_seconds)}, in {span(lock.ttl_seconds)}"
+    return f"{story.clock(lock.sampled_at + lock.ttl_seconds, lock.sampled_at)}, in {span(lock.ttl_seconds)}"
 
 
 def _history(past: Past, now: float) -> list[str]:

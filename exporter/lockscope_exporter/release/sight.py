@@ -35,7 +35,8 @@ def holders_now(client: Client, lock: LockState) -> tuple[Holder, ...] | None:
         value = _value(client, lock, kind)
     except ResponseError:  # not granted, or the key changed its type between the two looks
         return None
-    found = decode(Reading(lock.key, kind, value, None, time.time()), lock.dialect)
+    reading = Reading(lock.key, kind, value, None, time.time())
+    found = decode(reading, lock.dialect) or decode(reading)  # another library may have taken it
     same = next((one for one in found if one.field == lock.field), None)
     return None if same is None else same.holders
 
@@ -43,7 +44,7 @@ def holders_now(client: Client, lock: LockState) -> tuple[Holder, ...] | None:
 def _value(client: Client, lock: LockState, kind: str) -> Value:
     if kind == "string":
         return cast("bytes", client.getrange(lock.key, 0, MAX_VALUE))
-    how = read_plan(lock.key, kind, lock.dialect)
+    how = read_plan(lock.key, kind, lock.dialect) or read_plan(lock.key, kind)
     if kind == "hash" and lock.field is not None:
         there = client.hexists(lock.key, cast("Any", lock.field))
         return {lock.field: b""} if there else None
