@@ -117,7 +117,7 @@ def _reset(before: Token[ref[Lease] | None]) -> None:
 
 
 def _told(recorder: Recorder, tell: Callable[..., None], *what: Any) -> None:
-    """Call ``tell`` while the application's exception is on its way: it must not be replaced by ours."""
+    """Tell the recorder of a call that ended; what fails in that neither replaces nor becomes an exception."""
     try:
         tell(*what)
     except Exception:  # noqa: BLE001
@@ -154,22 +154,30 @@ def _reacquired(
     recorder.renewed(lease, int(lock.timeout * 1000) / 1000)
 
 
-def _renewal_failed(recorder: Recorder, lease: Lease, error: BaseException) -> None:
+def _renewal_failed(recorder: Recorder, _lock: Any, lease: Lease, error: BaseException) -> None:
     if isinstance(error, LockNotOwnedError):
         recorder.renew_lost(lease)
     else:
         recorder.renew_error(lease, error)
 
 
-def _released(recorder: Recorder, lock: Any, lease: Lease) -> None:
-    lock.local.lockscope_lease = None
+def _released(
+    recorder: Recorder, lock: Any, lease: Lease, _args: tuple[Any, ...], _kwargs: dict[str, Any]
+) -> None:
+    _forget(lock, lease)
     recorder.released(lease)
+
+
+def _forget(lock: Any, lease: Lease) -> None:
+    """Take the lease from the lock, unless another task has taken the lock with the same object by now."""
+    if getattr(lock.local, "lockscope_lease", None) is lease:
+        lock.local.lockscope_lease = None
 
 
 def _release_failed(recorder: Recorder, lock: Any, lease: Lease, error: BaseException) -> None:
     ended = getattr(lock.local, "token", None) is None  # a thread that never saw the lock has no token at all
     if ended:
-        lock.local.lockscope_lease = None
+        _forget(lock, lease)
     if isinstance(error, LockNotOwnedError):
         recorder.release_lost(lease)
     else:
@@ -186,6 +194,8 @@ def _owner(value: Any) -> Owner | None:
 
 def _has_waited(lock: Any, attempt: Attempt) -> bool:
     """Tell whether a refused call slept; a subclass with tries of its own hides them."""
+    if attempt.generation is not attempt.recorder.generation:
+        return attempt.waiting  # observation ended meanwhile, further tries were not seen
     return attempt.attempts > 1 if attempt.attempts else _will_wait(lock, attempt.given)
 
 
@@ -323,151 +333,110 @@ def _try_refused(lease: Lease, lock: Any) -> None:
         lease.recorder.trouble("seam")
 
 
-def _release(switch: Switch, original: Function) -> Function:
+class _Operation(NamedTuple):
+    """What is told of a call that renews or releases."""
+
+    after: Callable[[Recorder, Any, Lease, tuple[Any, ...], dict[str, Any]], None]
+    failed: Callable[[Recorder, Any, Lease, BaseException], None]
+
+
+def _lease_of(recorder: Recorder, lock: Any) -> Lease | None:
+    """Return the lease that a call is about, ``None`` if the shim itself fails."""
+    try:
+        return _lease(recorder, lock)
+    except Exception:  # noqa: BLE001
+        recorder.trouble("seam")
+        return None
+
+
+def _call(operation: _Operation, switch: Switch, original: Function) -> Function:
     @functools.wraps(original)
-    def release(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         recorder = switch.recorder
         if recorder is None or _nested(self):
             return original(self, *args, **kwargs)
-        try:
-            lease = _lease(recorder, self)
-        except Exception:  # noqa: BLE001
-            recorder.trouble("seam")
+        lease = _lease_of(recorder, self)
+        if lease is None:
             return original(self, *args, **kwargs)
         before = observing.set(ref(lease))
         try:
             answer = original(self, *args, **kwargs)
         except BaseException as error:
-            _told(recorder, _release_failed, recorder, self, lease, error)
+            _told(recorder, operation.failed, recorder, self, lease, error)
             raise
         finally:
             observing.reset(before)
-        try:
-            _released(recorder, self, lease)
-        except Exception:  # noqa: BLE001
-            recorder.trouble("seam")
+        _told(recorder, operation.after, recorder, self, lease, args, kwargs)
         return answer
 
-    return release
+    return call
 
 
-def _release_async(switch: Switch, original: Function) -> Function:
-    @functools.wraps(original)
-    async def release(self: Any, *args: Any, **kwargs: Any) -> Any:
-        recorder = switch.recorder
-        if recorder is None or _nested(self):
-            return await original(self, *args, **kwargs)
-        try:
-            lease = _lease(recorder, self)
-        except Exception:  # noqa: BLE001
-            recorder.trouble("seam")
-            return await original(self, *args, **kwargs)
+def _call_async(operation: _Operation, switch: Switch, original: Function) -> Function:
+    async def finish(
+        self: Any, recorder: Recorder, pending: Awaitable[Any], lease: Lease, args: Any, kwargs: Any
+    ) -> Any:
         before = observing.set(ref(lease))
         try:
-            answer = await original(self, *args, **kwargs)
+            answer = await pending
         except BaseException as error:
-            _told(recorder, _release_failed, recorder, self, lease, error)
+            _told(recorder, operation.failed, recorder, self, lease, error)
             raise
         finally:
             _reset(before)
-        try:
-            _released(recorder, self, lease)
-        except Exception:  # noqa: BLE001
-            recorder.trouble("seam")
+        _told(recorder, operation.after, recorder, self, lease, args, kwargs)
         return answer
 
-    return release
-
-
-def _renew(after: Callable[..., None]) -> Callable[[Switch, Function], Function]:
-    def make(switch: Switch, original: Function) -> Function:
-        @functools.wraps(original)
-        def renew(self: Any, *args: Any, **kwargs: Any) -> Any:
-            recorder = switch.recorder
-            if recorder is None or _nested(self):
-                return original(self, *args, **kwargs)
-            try:
-                lease = _lease(recorder, self)
-            except Exception:  # noqa: BLE001
-                recorder.trouble("seam")
-                return original(self, *args, **kwargs)
-            before = observing.set(ref(lease))
-            try:
-                answer = original(self, *args, **kwargs)
-            except BaseException as error:
-                _told(recorder, _renewal_failed, recorder, lease, error)
-                raise
-            finally:
-                observing.reset(before)
-            try:
-                after(recorder, self, lease, args, kwargs)
-            except Exception:  # noqa: BLE001
-                recorder.trouble("seam")
-            return answer
-
-        return renew
-
-    return make
-
-
-def _renew_async(after: Callable[..., None]) -> Callable[[Switch, Function], Function]:
-    def make(switch: Switch, original: Function) -> Function:
-        async def finish(
-            self: Any, recorder: Recorder, pending: Awaitable[Any], lease: Lease, args: Any, kwargs: Any
-        ) -> Any:
-            before = observing.set(ref(lease))
-            try:
-                answer = await pending
-            except BaseException as error:
-                _told(recorder, _renewal_failed, recorder, lease, error)
-                raise
-            finally:
-                _reset(before)
-            try:
-                after(recorder, self, lease, args, kwargs)
-            except Exception:  # noqa: BLE001
-                recorder.trouble("seam")
-            return answer
+    if inspect.iscoroutinefunction(original):
 
         @functools.wraps(original)
-        def renew(self: Any, *args: Any, **kwargs: Any) -> Any:
-            # redis-py checks token and timeout when called and talks to Redis when awaited; so does this.
+        async def call_async(self: Any, *args: Any, **kwargs: Any) -> Any:
             recorder = switch.recorder
             if recorder is None or _nested(self):
-                return original(self, *args, **kwargs)
-            try:
-                lease = _lease(recorder, self)
-            except Exception:  # noqa: BLE001
-                recorder.trouble("seam")
-                return original(self, *args, **kwargs)
-            before = observing.set(ref(lease))
-            try:
-                pending = original(self, *args, **kwargs)
-            except BaseException as error:
-                _told(recorder, _renewal_failed, recorder, lease, error)
-                raise
-            finally:
-                observing.reset(before)
-            return finish(self, recorder, pending, lease, args, kwargs)
+                return await original(self, *args, **kwargs)
+            lease = _lease_of(recorder, self)
+            if lease is None:
+                return await original(self, *args, **kwargs)
+            return await finish(self, recorder, original(self, *args, **kwargs), lease, args, kwargs)
 
-        return renew
+        return call_async
 
-    return make
+    @functools.wraps(original)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        # Such a method checks token and timeout when called and talks to Redis when awaited; so does this.
+        recorder = switch.recorder
+        if recorder is None or _nested(self):
+            return original(self, *args, **kwargs)
+        lease = _lease_of(recorder, self)
+        if lease is None:
+            return original(self, *args, **kwargs)
+        before = observing.set(ref(lease))
+        try:
+            pending = original(self, *args, **kwargs)
+        except BaseException as error:
+            _told(recorder, operation.failed, recorder, self, lease, error)
+            raise
+        finally:
+            observing.reset(before)
+        return finish(self, recorder, pending, lease, args, kwargs)
+
+    return call
 
 
+_OPERATIONS = {
+    "release": _Operation(_released, _release_failed),
+    "extend": _Operation(_extended, _renewal_failed),
+    "reacquire": _Operation(_reacquired, _renewal_failed),
+}
 _SYNC_SEAMS: dict[str, Callable[[Switch, Function], Function]] = {
     "acquire": _acquire,
     "do_acquire": _try,
-    "release": _release,
-    "extend": _renew(_extended),
-    "reacquire": _renew(_reacquired),
+    **{name: functools.partial(_call, operation) for name, operation in _OPERATIONS.items()},
 }
 _ASYNC_SEAMS: dict[str, Callable[[Switch, Function], Function]] = {
     "acquire": _acquire_async,
     "do_acquire": _try_async,
-    "release": _release_async,
-    "extend": _renew_async(_extended),
-    "reacquire": _renew_async(_reacquired),
+    **{name: functools.partial(_call_async, operation) for name, operation in _OPERATIONS.items()},
 }
 
 
