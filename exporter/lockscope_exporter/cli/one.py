@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import redis
@@ -17,7 +16,7 @@ from lockscope.prefixes import Prefixes
 from lockscope.presence import CHANNEL
 from lockscope_exporter.cli.errors import CommandError
 from lockscope_exporter.cli.keytext import keys_of
-from lockscope_exporter.connect import connect, connect_cluster, connect_node, failure
+from lockscope_exporter.connect import connect, connect_node, failure
 from lockscope_exporter.presence import Attendance, RollCall
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.sampling.answers import Abilities
@@ -31,10 +30,9 @@ from lockscope_exporter.sampling.wire import Line
 from lockscope_exporter.text import shown, shown_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     from lockscope_exporter.configuration import Options
-    from lockscope_exporter.release import Client
     from lockscope_exporter.sampling.layout import Address
     from lockscope_exporter.state import Holder, Life, LockState
     from lockscope_exporter.targets import SamplingOptions, Target
@@ -117,41 +115,6 @@ def pick(locks: Sequence[LockState], field: str | None = None) -> LockState:
         places = ", ".join(f"db {lock.db} of {shown(lock.target, 40)}" for lock in locks[:_LISTED])
         raise CommandError(f"that key is held in {places}; name one with --db")
     return locks[0]
-
-
-def open_client(options: Options, lock: LockState) -> Client:
-    """Return a client of the database, or the cluster, that a lock is in; it connects at first use.
-
-    Raises:
-        ConnectError: no node of the cluster answers.
-    """
-    return _open(options, lock.target, lock.db)
-
-
-@contextmanager
-def open_journal(options: Options, target: str) -> Iterator[Client]:
-    """Give a client of the database that the journal of a target is in.
-
-    Raises:
-        ConnectError: no node of the cluster answers.
-    """
-    client = _open(options, target, None)
-    try:
-        yield client
-    finally:
-        client.close()
-
-
-def _open(options: Options, name: str, db: int | None) -> Client:
-    target = next(one for one in options.targets() if one.name == name)
-    url = parse_redis_url(target.url)
-    timeout = options.sampling().timeout
-    if url.kind != "cluster":
-        return connect(url, timeout=timeout, db=db)
-    try:
-        return connect_cluster(url, timeout=timeout)
-    except (redis.RedisError, RedisClusterException, OSError) as error:
-        raise failure(error, url) from error
 
 
 class _TargetView:

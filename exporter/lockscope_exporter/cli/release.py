@@ -18,7 +18,7 @@ from lockscope_exporter.classify import holder_name
 from lockscope_exporter.cli.errors import FAILED, FINDING, OK, CommandError
 from lockscope_exporter.cli.facts import Fact, print_facts
 from lockscope_exporter.cli.keytext import keys_of
-from lockscope_exporter.cli.one import open_client, pick, read_one
+from lockscope_exporter.cli.one import pick, read_one
 from lockscope_exporter.listing import holder_object, lock_object
 from lockscope_exporter.options import TEXT, option, redis_options
 from lockscope_exporter.render import STYLES
@@ -73,7 +73,7 @@ def command(
     allow = release.allowed(os.environ)
     if not as_json:
         print_facts(title(lock), _facts(plan))
-    client = open_client(options, lock)
+    client = release.open_client(options, lock)
     try:
         if really:
             if force and plan.needs_force and confirm is None and allow and sys.stdin.isatty():

@@ -14,7 +14,7 @@ from lockscope_exporter.alerts.options import RUNBOOK_BASE_URL
 from lockscope_exporter.cli.errors import FINDING, OK
 from lockscope_exporter.cli.facts import Fact, print_facts
 from lockscope_exporter.cli.keytext import keys_of
-from lockscope_exporter.cli.one import open_client, open_journal, read_one
+from lockscope_exporter.cli.one import read_one
 from lockscope_exporter.cli.past import Past, past_of
 from lockscope_exporter.cli.release import missing, named, title
 from lockscope_exporter.dialects import dialect
@@ -23,6 +23,7 @@ from lockscope_exporter.moments import span
 from lockscope_exporter.options import TEXT, option, redis_options
 from lockscope_exporter.redis_cli import inspect
 from lockscope_exporter.redis_url import parse_redis_url
+from lockscope_exporter.release import open_client, open_journal
 from lockscope_exporter.render import STYLES
 from lockscope_exporter.text import label_text, shown_key
 
