@@ -24,7 +24,7 @@ from redis.lock import Lock
 
 import lockscope
 from lockscope import runtime
-from lockscope.seams import redis_py
+from lockscope.seams import redis_py_calls
 from servers import RedisServer, wait_until
 from shim import Observed
 
@@ -756,9 +756,9 @@ def test_positions_of_arguments_come_from_the_signature() -> None:
 
     def bare(self: Any) -> None: ...
 
-    usual = redis_py._SYNC_ACQUIRE
-    assert redis_py._parameters(Lock.acquire, usual) == usual
-    assert redis_py._parameters(AsyncLock.acquire, usual) == redis_py._ASYNC_ACQUIRE
-    assert redis_py._parameters(mine, usual) == (("wait",), 1)
-    assert redis_py._parameters(forwards, usual) == usual
-    assert redis_py._parameters(bare, usual) == ((), -1)
+    usual = redis_py_calls.SYNC_ACQUIRE
+    assert redis_py_calls.parameters_of(Lock.acquire, usual) == usual
+    assert redis_py_calls.parameters_of(AsyncLock.acquire, usual) == redis_py_calls.ASYNC_ACQUIRE
+    assert redis_py_calls.parameters_of(mine, usual) == (("wait",), 1)
+    assert redis_py_calls.parameters_of(forwards, usual) == usual
+    assert redis_py_calls.parameters_of(bare, usual) == ((), -1)
