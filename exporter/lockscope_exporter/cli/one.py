@@ -19,6 +19,7 @@ from lockscope_exporter.cli.keytext import keys_of
 from lockscope_exporter.connect import connect, connect_node, failure
 from lockscope_exporter.presence import Attendance, RollCall
 from lockscope_exporter.redis_url import parse_redis_url
+from lockscope_exporter.release.clients import open_client
 from lockscope_exporter.sampling.answers import Abilities
 from lockscope_exporter.sampling.clock import ServerClock
 from lockscope_exporter.sampling.expectations import Expectations
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from lockscope_exporter.sampling.layout import Address
     from lockscope_exporter.state import Holder, Life, LockState
     from lockscope_exporter.targets import SamplingOptions, Target
+
+__all__ = ["One", "open_client", "pick", "read_one"]
 
 _TRIES = 5  # readings of a key that changes each time it is read
 _PRESENCE = 4.0  # seconds until it is clear whether a holder is there; two samples a second apart, mostly
