@@ -320,6 +320,29 @@ def test_what_another_tool_keeps_in_place_stays_silent(client: redis.Redis, kind
     lockscope.uninstrument()
 
 
+def test_other_libraries_stay_silent_likewise(client: redis.Redis) -> None:
+    """The same for a library of its own: python-redis-lock under another tool's wrapper."""
+    import redis_lock  # noqa: PLC0415 - observed from its import on
+
+    events = Events()
+    events.instrument()
+    ours = redis_lock.Lock.acquire
+    redis_lock.Lock.acquire = Bare().wrapper(ours)
+    lockscope.uninstrument()
+    observed = lockscope.observe(client.lock("lock:observed", timeout=5))
+    runtime.recorder.emit.use((events.take,))
+    with redis_lock.Lock(client, "other", expire=5):
+        pass
+    assert events.new() == []
+    with observed:
+        pass
+    assert events.new() == ["acquired", "released"]
+    redis_lock.Lock.acquire = ours
+    lockscope.instrument()
+    lockscope.uninstrument()
+    assert not hasattr(redis_lock.Lock.acquire, "__wrapped__")
+
+
 @pytest.mark.parametrize("first", ["lockscope", "opentelemetry"])
 def test_opentelemetry_instrumentation_of_redis(client: redis.Redis, first: str) -> None:
     """The instrumentation that everybody has may come before or after, and go in either order."""

@@ -19,6 +19,7 @@ from lockscope.seams.library import Call
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from lockscope.record import Recorder
     from lockscope.seams.library import Library
     from lockscope.seams.operations import Operation
 
@@ -45,13 +46,17 @@ class _Inside:
 _inside: ContextVar[_Inside | None] = ContextVar("lockscope_inside", default=None)
 
 
-def observed(library: Library, kind: type[Operation], original: Function) -> Function:
+def observed(
+    library: Library, kind: type[Operation], original: Function, switch: Any = runtime.everywhere
+) -> Function:
     """Return ``original``, a method or function of a lock object, with each call observed.
 
     Args:
         library: how its calls are read.
         kind: ``Acquire``, ``Renew`` or ``Release``.
         original: takes the lock object first; blocking, or async, or returning an awaitable.
+        switch: has the ``recorder`` to report to: for a class what ``instrument`` made, for one object
+            ``runtime`` itself.
 
     Returns:
         A function of the same signature, async if the original is.
@@ -60,7 +65,7 @@ def observed(library: Library, kind: type[Operation], original: Function) -> Fun
 
         @functools.wraps(original)
         async def call_async(self: Any, *args: Any, **kwargs: Any) -> Any:
-            operation = _begin(library, kind, Call(self, args, kwargs))
+            operation = _begin(switch.recorder, library, kind, Call(self, args, kwargs))
             if operation is None:
                 return await original(self, *args, **kwargs)
             return await _finish(operation, original(self, *args, **kwargs))
@@ -69,7 +74,7 @@ def observed(library: Library, kind: type[Operation], original: Function) -> Fun
 
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        operation = _begin(library, kind, Call(self, args, kwargs))
+        operation = _begin(switch.recorder, library, kind, Call(self, args, kwargs))
         if operation is None:
             return original(self, *args, **kwargs)
         inside = _Inside(self)
@@ -92,9 +97,10 @@ def observed(library: Library, kind: type[Operation], original: Function) -> Fun
     return call
 
 
-def _begin(library: Library, kind: type[Operation], call: Call) -> Operation | None:
+def _begin(
+    recorder: Recorder | None, library: Library, kind: type[Operation], call: Call
+) -> Operation | None:
     """Begin to observe a call, unless observation is off or a wrapper further out observes it already."""
-    recorder = runtime.recorder
     if recorder is None:
         return None
     outer = _inside.get()

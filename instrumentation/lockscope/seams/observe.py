@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from redis.asyncio.lock import Lock as AsyncLock
 from redis.lock import Lock
 
+from lockscope import runtime
 from lockscope.instrument import ensure_recorder
 from lockscope.seams import redis_py
 from lockscope.seams.calls import observed
@@ -83,7 +84,7 @@ def observe(
     library = Given(key=key, ttl=ttl, token=token, acquired=acquired, lost=lost)
     for name, kind in kinds:
         try:
-            patch_object(known, name, functools.partial(observed, library, kind))
+            patch_object(known, name, functools.partial(observed, library, kind, switch=runtime))
         except AttributeError:
             raise TypeError(
                 f"{type(known).__name__} lets no method be replaced; observe a subclass of it"
