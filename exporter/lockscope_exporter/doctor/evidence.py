@@ -166,7 +166,7 @@ class Evidence:
         holds: by prefix.
         explicit: the user named the patterns.
         visibility: seconds after which a queue delivers a job again, by prefix glob; ``*`` for all.
-        notes: what could not be looked at, by check.
+        unread: sources of past holds that cannot be read, and why.
     """
 
     servers: Sequence[ServerEvidence] = ()
@@ -178,4 +178,4 @@ class Evidence:
     holds: Mapping[str, Holds] = field(default_factory=dict)
     explicit: bool = False
     visibility: Mapping[str, float] = field(default_factory=dict)
-    notes: Mapping[str, str] = field(default_factory=dict)
+    unread: Mapping[str, str] = field(default_factory=dict)

@@ -101,19 +101,21 @@ def _watch(
 
 def _remember(evidence: Evidence, targets: Sequence[Target], sampling: SamplingOptions) -> Evidence:
     known: list[Mapping[str, Holds]] = []
-    notes: dict[str, str] = {}
+    unread: dict[str, str] = {}
     for target in targets:
         try:
             known.append(_journal(target, sampling.timeout))
+        except redis.exceptions.NoPermissionError:
+            continue  # whether there is a journal is not known either; it is off unless asked for
         except (redis.RedisError, RedisClusterException, OSError) as error:
-            notes["ttl"] = f"the journal cannot be read: {explain(error).what}"
+            unread["the journal"] = explain(error).what
     if sampling.state_file is not None:
         try:
             known.append(past.from_state_file(Path(sampling.state_file), time.time()))
         except (OSError, ValueError) as error:
-            notes["ttl"] = f"the state file {sampling.state_file} cannot be read: {error}"
+            unread[f"the state file {sampling.state_file}"] = str(error)
     known.append(past.from_families(evidence.families))
-    return replace(evidence, holds=past.together(*known), notes=notes)
+    return replace(evidence, holds=past.together(*known), unread=unread)
 
 
 def _journal(target: Target, timeout: float) -> Mapping[str, Holds]:

@@ -72,7 +72,7 @@ class _Survey:
         self._total: int | None = None
         self._read = 0
         self._brokers: dict[bytes, Broker] = {}
-        self._indexes: set[bytes] = {_INDEX}
+        self._found: set[bytes] = set()
         self._error = ""
 
     def run(self, line: Line, most: int, pace: float) -> None:
@@ -96,7 +96,7 @@ class _Survey:
             self._take(reader, sweep.page())
         if sweep.passes:
             self._total = self._visited  # SCAN came to its end: whatever INFO counted, these are all
-        for key in self._indexes:
+        for key in {_INDEX, *self._found}:
             self._broker(line, key)
 
     def result(self, error: str) -> Keyspace:
@@ -110,8 +110,8 @@ class _Survey:
         self._visited += len(keys)
         wanted: list[Asked] = []
         for key in keys:
-            if key.endswith(_INDEX) and len(self._indexes) < _MAX_BROKERS:
-                self._indexes.add(key)
+            if key.endswith(_INDEX) and len(self._found) < _MAX_BROKERS:
+                self._found.add(key)
             wants, dialect = self._census.wants(key)
             if not wants:
                 continue
@@ -137,7 +137,8 @@ class _Survey:
             waiting = int(line.ask_one(b"ZCARD", key))
             at, [first] = line.ask_at([pack(b"ZRANGE", key, b"0", b"0", b"WITHSCORES")])
         except NoPermissionError:
-            self._brokers[key] = Broker(key, 0, None)
+            if key in self._found:
+                self._brokers[key] = Broker(key, 0, None)
             return
         except ResponseError:
             return

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import redis
 from redis.exceptions import NoPermissionError, ResponseError
 
+from lockscope.globs import matches
 from lockscope.journal import KEY as JOURNAL
 from lockscope_exporter.connect import own_connection
 from lockscope_exporter.doctor.evidence import Answer, ServerEvidence
@@ -41,6 +42,7 @@ OPTIONAL = {"monitor": "lockscope contention", "xrevrange": "read the journal"}
 
 _CLOCK_SAMPLES = 5
 _NEVER_ASKED = frozenset({"hello", "auth", "select"})  # having connected answers these
+_PIECE = re.compile(rb"(\\.|[^*?\[])|([*?])|\[((?:\\.|[^\]])*)\]?", re.DOTALL)
 _ANSWERS: Mapping[str, tuple[bytes, ...]] = {
     "ping": (b"PING",),
     "time": (b"TIME",),
@@ -96,11 +98,26 @@ def sample_key(glob: bytes, nonce: bytes) -> bytes:
         glob: a Redis glob.
         nonce: text that no key contains.
     """
-    key = re.sub(rb"\\(.)|\[\^?\\?(.)[^\]]*\]", lambda found: found[1] or found[2], glob, flags=re.DOTALL)
-    if b"*" in key:
-        first, _, rest = key.partition(b"*")
-        key = first + nonce + rest.replace(b"*", b"x")
-    return key.replace(b"?", b"x")
+    key = bytearray()
+    starred = False
+    for literal, wildcard, members in _PIECE.findall(glob):
+        if wildcard == b"*":
+            key += b"" if starred else nonce
+            starred = True
+        elif members:
+            key += _member(members)
+        else:
+            key += b"x" if wildcard else literal[-1:]
+    return bytes(key)
+
+
+def _member(members: bytes) -> bytes:
+    """Return one byte that a character class, without its brackets, admits."""
+    for number in range(33, 127):
+        one = bytes([number])
+        if matches(b"[" + members + b"]", one):
+            return one
+    return b"x"
 
 
 class _Probe:
@@ -120,6 +137,7 @@ class _Probe:
         self._name = name
         self._kind = kind
         self._globs = globs
+        self._login = str(getattr(connection, "username", None) or "")
         self._nonce = b"lockscope-doctor-" + secrets.token_hex(8).encode()
 
     def ask(self) -> ServerEvidence:
@@ -138,7 +156,7 @@ class _Probe:
             patterns={glob: self._pattern(glob) for glob in self._globs},
             clock_ahead=clock.ahead() if math.isfinite(clock.round_trip) else None,
             round_trip=clock.round_trip if math.isfinite(clock.round_trip) else 0.0,
-            user=user.decode("utf-8", "replace") if isinstance(user, bytes) else "",
+            user=user.decode("utf-8", "replace") if isinstance(user, bytes) else self._login,
         )
 
     def _clock(self) -> ServerClock:

@@ -57,7 +57,7 @@ def without_ttl(evidence: Evidence) -> Iterator[Finding]:
         else:
             text = f"{what}, which is normal for it.{says}"
             yield Finding("no_ttl", "note", text, "", shown(prefix, 80), data)
-    if not lasting:
+    if not lasting and evidence.locks:
         yield Finding("no_ttl", "ok", "every lock expires")
 
 

@@ -28,11 +28,11 @@ def commands(evidence: Evidence) -> Iterator[Finding]:
         missing = [name for name in COMMANDS if _missing(server, name)]
         for name in missing:
             severity: Severity = "critical" if name in _ESSENTIAL else "warning"
-            text = f'the user may not run "{name}", which lockscope needs to {COMMANDS[name]}'
+            text = f'the user may not run "{name}" (wanted: {COMMANDS[name]})'
             yield Finding("permissions", severity, text, _rule(server), server.name, {"command": name})
         for name, why in NOTIFICATION_COMMANDS.items():
             if server.commands.get(name) == "denied":
-                text = f'the user may not run "{name}", which would let lockscope {why}'
+                text = f'the user may not run "{name}" (would help: {why})'
                 yield Finding("permissions", "note", text, "", server.name, {"command": name})
         for name, feature in OPTIONAL.items():
             if server.commands.get(name) == "denied":

@@ -23,8 +23,8 @@ def advice(evidence: Evidence) -> Iterator[Finding]:
         text = f"no advice yet: fewer than 20 holds are known of any prefix after {span(evidence.watched)}"
         fix = "give the exporter's --state-file, turn the journal on, or watch for longer (--observe 60s)"
         yield Finding("ttl", "unknown", text, fix)
-    if "ttl" in evidence.notes:
-        yield Finding("ttl", "unknown", evidence.notes["ttl"])
+    for source, why in evidence.unread.items():
+        yield Finding("ttl", "unknown", f"{source} cannot be read: {why}")
 
 
 def _judged(holds: Holds) -> Finding | None:
