@@ -20,6 +20,7 @@ from servers import RedisServer, free_port, wait_until
 
 pytestmark = pytest.mark.usefixtures("environment")
 
+SEVERITIES = {"critical", "warning", "unknown", "note", "ok"}
 APP = Path(lockscope_dashboard.__file__).parent / "app.py"
 PAGES = ("live", "lock", "holders", "contention", "ttl", "duplicates", "health")
 HOSTILE = (
@@ -218,7 +219,8 @@ class TestLock:
         assert facts["Token fingerprint"] == tokens.fingerprint(client.get("lock:order:42"))
         assert 50 < card["deadline"] - card["now"] <= 61
         assert "What to do" in words(app)
-        assert "redis-cli PTTL lock:order:42" in words(app)
+        assert "PTTL lock:order:42" in words(app)
+        assert "lockscope why lock:order:42" in words(app)
         assert client.get("lock:order:42").decode() not in json.dumps(card) + words(app)
 
     def test_lock_without_expiry_says_so(self, client):
@@ -241,7 +243,7 @@ class TestLock:
         """A key that is not held is a sentence, with the command to look oneself."""
         app = open_page("lock", key="lock:`gone` <b>")
         assert "is held at the moment" in app.info[0].value
-        assert "redis-cli PTTL" in words(app)
+        assert "PTTL" in words(app)
 
     def test_no_key_asks_for_one(self):
         """Without a key the page offers to find one."""
@@ -272,12 +274,22 @@ class TestHealth:
         """The sampled server, how it is followed and the versions in use are on the page."""
         client.set("lock:ever", "x" * 32)
         app = open_page("health")
-        servers, findings = components(app, "grid")
+        servers, findings, audit = components(app, "grid")
         node = servers["rows"][0]["cells"]
         assert node["up"]["text"] == "up"
         assert node["mode"]["text"] in {"tracking", "notifications", "scan"}
         assert any("without expiry" in row["cells"]["what"]["text"] for row in findings["rows"])
+        assert audit["rows"] == []
         assert "streamlit" in words(app)
+
+    def test_doctor_answers_when_asked(self, client):
+        """Doctor's checks run on demand and name what to do."""
+        client.set("lock:ever", "x" * 32)
+        app = open_page("health")
+        next(one for one in app.button if one.label == "Check now").click().run(timeout=60)
+        found = components(checked(app), "grid")[-1]["rows"]
+        assert found
+        assert {row["cells"]["severity"]["text"] for row in found} <= SEVERITIES
 
 
 @pytest.mark.parametrize("name", PAGES)

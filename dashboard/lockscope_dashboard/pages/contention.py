@@ -9,9 +9,10 @@ import streamlit as st
 
 from lockscope import catalog
 from lockscope_dashboard import history, pages, queries, source, text
+from lockscope_dashboard.frames import blocking
 from lockscope_dashboard.frames import contention as frames
 from lockscope_dashboard.frames import families as live_frames
-from lockscope_dashboard.frames.series import instant_frame, per_bucket, range_frame
+from lockscope_dashboard.frames.series import per_bucket, range_frame
 from lockscope_dashboard.views import charts, grid, health, origin, refresh, window
 
 if TYPE_CHECKING:
@@ -34,11 +35,15 @@ def live(chosen: window.Window | None) -> None:
     snapshot = source.board().snapshot()
     health.draw(snapshot.nodes)
     asking = history.Asking()
+    told = history.from_journal() if chosen is None else None
     if chosen is not None:
         past(asking, chosen)
+    elif told is not None:
+        table(load(told))
     else:
         origin.teach("waits, refusals and retries")
-    origin.draw(asking)
+    origin.draw(asking, journal=told is not None)
+    who_blocks_whom()
     st.subheader("Seen in Redis", anchor=False)
     seen(live_frames.families_frame(snapshot.families))
     st.caption(health.freshness(snapshot.nodes))
@@ -47,7 +52,7 @@ def live(chosen: window.Window | None) -> None:
 def past(asking: history.Asking, chosen: window.Window) -> None:
     """Draw what Prometheus knows."""
     at = chosen.at(time.time())
-    frame = load(asking, chosen.length, at)
+    frame = load(history.PrometheusCounts(asking, chosen.length, at))
     if asking.trouble:
         return
     if frame.empty:
@@ -61,22 +66,26 @@ def past(asking: history.Asking, chosen: window.Window) -> None:
     closer(asking, chosen, at, "" if prefix == "all prefixes" else prefix)
 
 
-def load(asking: history.Asking, length: str, at: float) -> pd.DataFrame:
-    """Ask for everything that the table shows."""
-    wait = catalog.ACQUIRE_WAIT
+def load(counts: history.Counts) -> pd.DataFrame:
+    """Put together everything that the table shows."""
     return frames.contention_frame(
-        instant_frame(
-            asking.instant(queries.counted(catalog.ACQUIRE, length, "prefix", "outcome"), at),
-            "prefix",
-            "outcome",
-        ),
-        {
-            name: instant_frame(asking.instant(queries.quantile(wait, share, length, "prefix"), at), "prefix")
-            for name, share in QUANTILES.items()
-        },
-        instant_frame(asking.instant(queries.counted(catalog.RETRY, length, "prefix"), at), "prefix"),
-        instant_frame(asking.instant(queries.waiters, at), "prefix"),
+        counts.counted(catalog.ACQUIRE, "prefix", "outcome"),
+        {name: counts.quantile(catalog.ACQUIRE_WAIT, share, "prefix") for name, share in QUANTILES.items()},
+        counts.counted(catalog.RETRY, "prefix"),
+        counts.now(catalog.WAITERS, "prefix"),
     )
+
+
+def who_blocks_whom() -> None:
+    """Draw who was refused by whom lately, from the journal."""
+    edges = blocking.edges_frame(source.journal().recent(time.time() - blocking.RECENT))
+    if edges.empty:
+        return
+    st.subheader("Who blocks whom", anchor=False)
+    st.caption(
+        f"Refused calls of the last {text.duration(blocking.RECENT)}, from the journal: thicker, more often."
+    )
+    st.graphviz_chart(blocking.to_dot(edges, dark=st.context.theme.type == "dark"), width="stretch")
 
 
 def table(frame: pd.DataFrame) -> None:

@@ -22,38 +22,35 @@ if TYPE_CHECKING:
 def page() -> None:
     """Draw the page."""
     interval = refresh.header("Duplicates and progress", default="15 s")
-    if not history.Asking().available:
-        origin.teach("duplicates, starving jobs and job progress")
-        return
-    st.fragment(run_every=interval)(live)(window.choose())
+    chosen = window.choose() if history.Asking().available else None
+    st.fragment(run_every=interval)(live)(chosen)
 
 
-def live(chosen: window.Window) -> None:
+def live(chosen: window.Window | None) -> None:
     """Draw everything, at every refresh."""
     asking = history.Asking()
-    at = chosen.at(time.time())
-    length = chosen.length
-
-    def counted(metric: catalog.Metric, *labels: str) -> pd.DataFrame:
-        return instant_frame(asking.instant(queries.counted(metric, length, *labels), at), *labels)
-
-    checks = frames.idempotency_frame(counted(catalog.IDEMPOTENCY, "prefix", "job_type", "outcome"))
-    starving = frames.starving_frame(
-        counted(catalog.ACQUIRE, "prefix", "job_type", "outcome"),
-        counted(catalog.RETRY, "prefix", "job_type"),
-    )
-    keys = instant_frame(asking.instant(queries.progress, at), "prefix", "state")
-    silence = instant_frame(asking.instant(queries.silence, at), "prefix")
-    if asking.trouble:
-        origin.draw(asking)
+    counts: history.Counts | None = history.from_journal()
+    if chosen is not None:
+        counts = history.PrometheusCounts(asking, chosen.length, chosen.at(time.time()))
+    if counts is None:
+        origin.teach("duplicates and starving jobs")
         return
-    draw_checks(checks, chosen)
-    draw_starving(starving, chosen)
-    draw_progress(frames.progress_frame(keys, silence))
-    origin.draw(asking)
+    checks = frames.idempotency_frame(counts.counted(catalog.IDEMPOTENCY, "prefix", "job_type", "outcome"))
+    starving = frames.starving_frame(
+        counts.counted(catalog.ACQUIRE, "prefix", "job_type", "outcome"),
+        counts.counted(catalog.RETRY, "prefix", "job_type"),
+    )
+    keys = instant_frame(asking.instant(queries.progress), "prefix", "state")
+    silence = instant_frame(asking.instant(queries.silence), "prefix")
+    if not asking.trouble:
+        when = chosen.past if chosen else "the journal"
+        draw_checks(checks, when)
+        draw_starving(starving, when)
+        draw_progress(frames.progress_frame(keys, silence), known=asking.available)
+    origin.draw(asking, journal=True)
 
 
-def draw_checks(frame: pd.DataFrame, chosen: window.Window) -> None:
+def draw_checks(frame: pd.DataFrame, when: str) -> None:
     """Draw what idempotency did."""
     st.subheader("Duplicate deliveries", anchor=False)
     numbers = [
@@ -67,11 +64,11 @@ def draw_checks(frame: pd.DataFrame, chosen: window.Window) -> None:
         frame,
         numbers,
         key="checks",
-        empty=f"No idempotency check in {chosen.past}. Guard a job with lockscope.idempotent(key, ttl=…).",
+        empty=f"No idempotency check in {when}. Guard a job with lockscope.idempotent(key, ttl=…).",
     )
 
 
-def draw_starving(frame: pd.DataFrame, chosen: window.Window) -> None:
+def draw_starving(frame: pd.DataFrame, when: str) -> None:
     """Draw which jobs hardly get their lock."""
     st.subheader("Jobs that wait for their turn", anchor=False)
     worst = frame[frame["starving"]]
@@ -79,13 +76,13 @@ def draw_starving(frame: pd.DataFrame, chosen: window.Window) -> None:
         names = ", ".join(
             f"`{name}`" for name in sorted({health.literal(job) for job in worst["job_type"]})[:5]
         )
-        st.warning(f"Never got their lock in {chosen.past}: {names}.", icon=":material/block:")
+        st.warning(f"Never got their lock in {when}: {names}.", icon=":material/block:")
     numbers = [
         ("acquired", "Acquired", ""),
         ("refused", "Refused", "Refused at once, or given up after waiting."),
         ("retries", "Put back", "Retried or requeued because of a lock."),
     ]
-    draw_table(frame, numbers, key="starving", empty=f"Every job got its lock in {chosen.past}.")
+    draw_table(frame, numbers, key="starving", empty=f"Every job got its lock in {when}.")
 
 
 def draw_table(frame: pd.DataFrame, numbers: list[tuple[str, str, str]], *, key: str, empty: str) -> None:
@@ -110,7 +107,7 @@ def draw_table(frame: pd.DataFrame, numbers: list[tuple[str, str, str]], *, key:
     grid.draw(columns, drawn, key=key, caption=key, empty=empty)
 
 
-def draw_progress(frame: pd.DataFrame) -> None:
+def draw_progress(frame: pd.DataFrame, *, known: bool) -> None:
     """Draw the job-progress keys."""
     st.subheader("Job progress", anchor=False)
     columns = [
@@ -138,7 +135,9 @@ def draw_progress(frame: pd.DataFrame) -> None:
         key="progress",
         caption="Job progress",
         empty="No job-progress key is watched. Name them to the exporter: "
-        "lockscope export --progress 'PATTERN'.",
+        "lockscope export --progress 'PATTERN'."
+        if known
+        else "Job progress comes from the exporter by way of Prometheus: --prometheus-url.",
     )
 
 

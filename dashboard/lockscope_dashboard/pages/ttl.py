@@ -5,20 +5,19 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+import pandas as pd
 import streamlit as st
 
 from lockscope import catalog
-from lockscope_dashboard import history, pages, queries, source, text
+from lockscope_dashboard import history, pages, source, text
 from lockscope_dashboard.frames import ttl as frames
-from lockscope_dashboard.frames.series import instant_frame
 from lockscope_dashboard.views import charts, grid, health, origin, refresh, window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    import pandas as pd
-
     from lockscope_exporter.state import Family
+
 
 MARKS: Final = {"too short": "bad", "too long": "warn", "good": "good", "unknown": ""}
 
@@ -36,7 +35,10 @@ def live(chosen: window.Window | None) -> None:
     snapshot = board.snapshot()
     health.draw(snapshot.nodes)
     asking = history.Asking()
-    frame = load(asking, chosen, board.leases(), snapshot.families)
+    counts: history.Counts | None = history.from_journal()
+    if chosen is not None:
+        counts = history.PrometheusCounts(asking, chosen.length, chosen.at(time.time()))
+    frame = load(counts, board.leases(), snapshot.families)
     summary(frame)
     if frame["p50"].notna().any():
         st.markdown("**How long locks were held, against their TTL**")
@@ -46,35 +48,24 @@ def live(chosen: window.Window | None) -> None:
             "The tall red mark is the TTL in use."
         )
     table(frame)
-    if chosen is None:
+    if counts is None:
         origin.teach("hold times by quantile")
-    origin.draw(asking)
+    origin.draw(asking, journal=counts is not None)
     st.caption(health.freshness(snapshot.nodes))
 
 
-def load(
-    asking: history.Asking,
-    chosen: window.Window | None,
-    leases: dict[str, float],
-    families: Sequence[Family],
-) -> pd.DataFrame:
-    """Ask for everything that the page shows."""
+def load(counts: history.Counts | None, leases: dict[str, float], families: Sequence[Family]) -> pd.DataFrame:
+    """Put together everything that the page shows; without counts, what the sampler learned."""
     holds = {family.prefix: family.usual_hold or family.expected_hold for family in families}
     intervals = {family.prefix: family.renewal_interval for family in families}
-    length = chosen.length if chosen else "1h"
-    at = chosen.at(time.time()) if chosen else None
-
-    def ask(query: str) -> pd.DataFrame:
-        return instant_frame(asking.instant(query, at), "prefix")
-
+    none = pd.DataFrame({"prefix": pd.Series(dtype="str"), "value": pd.Series(dtype="float64")})
     return frames.advice_frame(
-        {
-            name: ask(queries.quantile(catalog.HOLD, share, length, "prefix"))
-            for name, share in frames.QUANTILES.items()
-        },
-        renewals=ask(queries.counted(catalog.RENEW, length, "prefix")),
-        headroom=ask(queries.quantile(catalog.RENEW_HEADROOM, 0.05, length, "prefix")),
-        lost=ask(queries.counted(catalog.RELEASE, length, "prefix", outcome="lost")),
+        {name: counts.quantile(catalog.HOLD, share, "prefix") for name, share in frames.QUANTILES.items()}
+        if counts
+        else {},
+        renewals=counts.counted(catalog.RENEW, "prefix") if counts else none,
+        headroom=counts.quantile(catalog.RENEW_HEADROOM, 0.05, "prefix") if counts else none,
+        lost=counts.counted(catalog.RELEASE, "prefix", outcome="lost") if counts else none,
         leases=leases,
         learned={prefix: seconds for prefix, seconds in holds.items() if seconds},
         intervals={prefix: seconds for prefix, seconds in intervals.items() if seconds},

@@ -11,7 +11,9 @@ from lockscope_dashboard.views.health import literal
 if TYPE_CHECKING:
     from lockscope_dashboard.history import Asking
 
-SWITCH_ON = """LOCKSCOPE_PROMETHEUS_URL=http://127.0.0.1:9090 lockscope explore"""
+SWITCH_ON = """\
+LOCKSCOPE_JOURNAL=1    # in the environment of the workers, beside lockscope.instrument()
+LOCKSCOPE_PROMETHEUS_URL=http://127.0.0.1:9090 lockscope explore"""
 
 
 def teach(what: str) -> None:
@@ -22,18 +24,23 @@ def teach(what: str) -> None:
     """
     st.info(
         f"**There is no history to show {literal(what)} from.** Redis itself tells only the present. "
-        "Let a Prometheus scrape `lockscope export` and the workers that use the shim, and name it here:",
+        "Let the workers write the journal, or let a Prometheus scrape them and `lockscope export`:",
         icon=":material/history:",
     )
     st.code(SWITCH_ON, language="bash")
 
 
-def draw(asking: Asking) -> None:
+def draw(asking: Asking, *, journal: bool = False) -> None:
     """Say where the history comes from, or why it is missing."""
     if asking.trouble:
         st.warning(f"**History is missing.** {literal(asking.trouble)}", icon=":material/cloud_off:")
     elif asking.available:
         st.caption("History: from Prometheus, by what the shim counted in the workers.")
+    elif journal:
+        st.caption(
+            "History: from the journal, as far back as it reaches. With Prometheus one may choose a time: "
+            "start the explorer with --prometheus-url."
+        )
 
 
 def nothing(past: str, what: str) -> None:

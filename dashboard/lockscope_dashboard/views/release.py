@@ -12,7 +12,6 @@ from lockscope_dashboard.frames import locks
 from lockscope_dashboard.views.health import code, literal
 from lockscope_exporter import release
 from lockscope_exporter.classify import holder_name
-from lockscope_exporter.cli.one import open_client
 from lockscope_exporter.connect import ConnectError
 
 if TYPE_CHECKING:
@@ -147,7 +146,7 @@ def attempt(
     """Rehearse a plan, or carry it out; whatever goes wrong is a result."""
     access = viewer()  # asked again: it may have changed since the dialog was opened
     try:
-        client = open_client(source.sampled(), plan.lock)
+        client = release.open_client(source.sampled(), plan.lock)
     except ConnectError as error:
         return release.ReleaseResult("failed", str(error))
     try:

@@ -77,6 +77,11 @@ class JournalFeed(Collector):
         with self._guard:
             return tuple(each for ledger in self._ledgers.values() for each in ledger.history.of(key, db))
 
+    def recent(self, since: float) -> tuple[Recorded, ...]:
+        """Return what happened to any key since a unix time in seconds, in all targets; bounded."""
+        with self._guard:
+            return tuple(each for ledger in self._ledgers.values() for each in ledger.history.recent(since))
+
     def overlaps(self) -> tuple[Overlap, ...]:
         """Return the last times that two holders had one lock at once."""
         with self._guard:

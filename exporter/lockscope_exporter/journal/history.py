@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 MAX_EVENTS = 20_000
 MAX_A_KEY = 200
+_UNORDERED = 60.0  # seconds that entries of different processes may be apart from the order of the stream
 
 Place = tuple[int, bytes]  # database and key
 
@@ -47,6 +48,23 @@ class History:
         while self._count > self._max_events:
             _, dropped = self._places.popitem(last=False)
             self._count -= len(dropped)
+
+    def recent(self, since: float, most: int = 5_000) -> tuple[Recorded, ...]:
+        """Return what happened to any key lately, the keys of the newest entries first.
+
+        Args:
+            since: unix time in seconds; older events are left out.
+            most: events at most.
+        """
+        found: list[Recorded] = []
+        for kept in reversed(self._places.values()):
+            new = [recorded for recorded in kept if _moment(recorded) >= since]
+            if not new and _moment(kept[-1]) < since - _UNORDERED:
+                break
+            found += new
+            if len(found) >= most:
+                break
+        return tuple(found[:most])
 
     def of(self, key: bytes, db: int | None = None) -> tuple[Recorded, ...]:
         """Return what happened to a key, oldest first.
