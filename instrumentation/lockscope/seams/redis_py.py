@@ -179,6 +179,8 @@ def _try_refused(lease: Lease, lock: Any) -> None:
 
 
 def _call(operation: calls.Operation, switch: Switch, original: Function) -> Function:
+    after = operation.after
+
     @functools.wraps(original)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         recorder = switch.recorder
@@ -195,7 +197,10 @@ def _call(operation: calls.Operation, switch: Switch, original: Function) -> Fun
             raise
         finally:
             observing.reset(before)
-        _told(recorder, operation.after, recorder, self, lease, args, kwargs)
+        try:
+            after(recorder, self, lease, args, kwargs)
+        except Exception:  # noqa: BLE001
+            recorder.trouble("seam")
         return answer
 
     return call

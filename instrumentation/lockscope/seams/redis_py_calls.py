@@ -74,11 +74,6 @@ def begin(
     return lease
 
 
-def _lease(recorder: Recorder, lock: Any) -> Lease:
-    lease: Lease | None = getattr(lock.local, "lockscope_lease", None)
-    return lease if lease is not None else recorder.unknown_lease(lock, lock.name)
-
-
 def got(lease: Lease, lock: Any) -> None:
     """Note the lease beside the lock's token."""
     local = lock.local
@@ -183,7 +178,8 @@ class Operation(NamedTuple):
 def lease_of(recorder: Recorder, lock: Any) -> Lease | None:
     """Return the lease that a call is about, ``None`` if the shim itself fails."""
     try:
-        return _lease(recorder, lock)
+        lease: Lease | None = getattr(lock.local, "lockscope_lease", None)
+        return recorder.unknown_lease(lock, lock.name) if lease is None else lease
     except Exception:  # noqa: BLE001
         recorder.trouble("seam")
         return None
