@@ -18,6 +18,7 @@ LOCKS = (
 LARAVEL_KEY = f"{NAMESPACE}_laravel_cache:laravel_unique_job:App\\Jobs\\ImportPodcast:42"
 REDISSON_KEY = f"{NAMESPACE}:redisson:stocktake"
 
+_STREAMS = ("lockscope:journal", "lockscope:audit")
 _KILL_AFTER = 2.0  # seconds that the victim may hold its lock
 
 
@@ -30,6 +31,7 @@ class Outside:
 
     def __init__(self, client: Redis) -> None:
         self._client = client
+        self._streams = [stream for stream in _STREAMS if not client.exists(stream)]
         self._payments = 0
         self._held_since: float | None = None
 
@@ -61,7 +63,7 @@ class Outside:
         return False
 
     def clean_up(self) -> None:
-        """Remove every key of the demo."""
-        keys = list(self._client.scan_iter(f"{NAMESPACE}*", count=1000))
+        """Remove every key of the demo, and the journal if there was none before."""
+        keys = [*self._client.scan_iter(f"{NAMESPACE}*", count=1000), *self._streams]
         if keys:
             self._client.delete(*keys)

@@ -8,9 +8,15 @@ from typing import TYPE_CHECKING
 
 import yaml
 
+from lockscope_exporter.demo.scrape import WORKER_METRICS
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+
+# The demo's workers are scraped themselves, so what the exporter says of them from the journal is left out.
+_FROM_JOURNAL = f"({'|'.join(sorted(WORKER_METRICS))})(_total|_bucket|_count|_sum)?"
 
 
 def command(folder: Path, listen: str, exporter: str, rules: Path) -> list[str] | None:
@@ -33,7 +39,13 @@ def command(folder: Path, listen: str, exporter: str, rules: Path) -> list[str] 
         "global": {"scrape_interval": "2s", "evaluation_interval": "2s"},
         "rule_files": [str(rules / "*.yml")],
         "scrape_configs": [
-            {"job_name": "lockscope", "static_configs": [{"targets": [exporter]}]},
+            {
+                "job_name": "lockscope",
+                "static_configs": [{"targets": [exporter]}],
+                "metric_relabel_configs": [
+                    {"source_labels": ["__name__"], "regex": _FROM_JOURNAL, "action": "drop"}
+                ],
+            },
             {
                 "job_name": "workers",
                 "file_sd_configs": [{"files": [str(folder / "workers.json")], "refresh_interval": "2s"}],

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from lockscope.catalog import CATALOG, SHIM_LABELS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     Labels = frozenset[tuple[str, str]]
+
+# What workers expose themselves; the exporter has it too, from the journal, and nothing may count twice.
+WORKER_METRICS = frozenset(
+    metric.name.removesuffix("_total") for metric in CATALOG if metric.labels[:2] == SHIM_LABELS
+)
 
 _TIMEOUT = 3.0
 
@@ -39,9 +46,11 @@ class Seen:
         self.latest: dict[str, dict[tuple[str, Labels], float]] = defaultdict(dict)
         self.highest: dict[tuple[str, Labels], float] = {}
 
-    def take(self, instance: str, text: str) -> None:
-        """Take in one scrape."""
+    def take(self, instance: str, text: str, without: frozenset[str] = frozenset()) -> None:
+        """Take in one scrape, but for the families named in ``without``."""
         for family in text_string_to_metric_families(text):
+            if family.name in without:
+                continue
             for sample in family.samples:
                 key = sample.name, frozenset(sample.labels.items())
                 self.latest[instance][key] = sample.value

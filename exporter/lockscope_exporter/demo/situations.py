@@ -62,6 +62,11 @@ SITUATIONS: tuple[Situation, ...] = (
         ),
     ),
     Situation(
+        "two workers had one lock at once",
+        "redis_lock_overlap_seconds_total",
+        lambda seen: seen.total("redis_lock_overlap_seconds_total") > 0,
+    ),
+    Situation(
         "a worker is killed while it holds a lock",
         'redis_lock_keys{state="orphaned"}',
         lambda seen: seen.peak("redis_lock_keys", state="orphaned") > 0,

@@ -12,7 +12,7 @@ from lockscope_exporter.demo import prometheus
 from lockscope_exporter.demo.children import Child, ChildError, Children
 from lockscope_exporter.demo.outside import LOCKS, Outside
 from lockscope_exporter.demo.roles import FEED_TTL
-from lockscope_exporter.demo.scrape import Seen, fetch
+from lockscope_exporter.demo.scrape import WORKER_METRICS, Seen, fetch
 from lockscope_exporter.serve import listen, parse_listen
 from lockscope_exporter.shipped import ShippedFileError, folder
 
@@ -140,7 +140,7 @@ class Stage:
         self.redis_url = f"redis://127.0.0.1:{int(child.log.read_text())}/0"
 
     def _start_exporter(self) -> None:
-        arguments = ["export", "--redis-url", self.redis_url, "--listen", self.plan.listen]
+        arguments = ["export", "--redis-url", self.redis_url, "--listen", self.plan.listen, "--journal", "1"]
         for pattern in LOCKS:
             arguments += ["--locks", pattern]
         self.children.python("exporter", "lockscope_exporter", *arguments)
@@ -204,7 +204,7 @@ class Stage:
     def _take(self, instance: str, url: str) -> None:
         text = fetch(url)
         if text is not None:
-            self.seen.take(instance, text)
+            self.seen.take(instance, text, without=WORKER_METRICS if instance == "exporter" else frozenset())
 
     def _wait(self, check: Callable[[], bool], name: str) -> None:
         deadline = time.monotonic() + _HEALTHY_WITHIN

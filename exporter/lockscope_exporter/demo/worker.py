@@ -27,7 +27,7 @@ def main(job_type: str, redis_url: str, port_file: str, listen: str = "127.0.0.1
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(lockscope.JSONFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
-    lockscope.instrument()
+    lockscope.instrument(journal=redis_url)
     host, _, port = listen.rpartition(":")
     server, _ = start_http_server(int(port), addr=host)
     part = Path(f"{port_file}.part")
