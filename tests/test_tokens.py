@@ -113,7 +113,7 @@ def test_a_forked_child_has_a_name_of_its_own() -> None:
         b"LS1;host=a",
         b"1",
         b"\xff\xfe\x00",
-        uuid.uuid4().hex.encode(),
+        b"9b1f7c1e0e5a4d7c8f3a2b1c0d9e8f70",
         b"ls1;host=" + b"a" * MAX_BYTES,
         b's:16:"ls1;host=a;pid=1";',
     ],
@@ -160,11 +160,12 @@ def test_a_random_node_is_no_host() -> None:
 @pytest.mark.parametrize(
     "token",
     [
-        uuid.uuid4().hex.encode(),
-        uuid.uuid5(uuid.NAMESPACE_DNS, "example.org").hex.encode(),
-        os.urandom(16).hex().encode()[:31],
+        b"9b1f7c1e0e5a4d7c8f3a2b1c0d9e8f70",  # a UUIDv4
+        b"cfbff0d193755685968c48ce8b15ae17",  # a UUIDv5
+        b"0f3b1b2ed5a511efb86c0242ac11000",  # one digit short
+        b"0f3b1b2ed5a511efb86c0242ac11000g",
         b"0" * 32,
-        uuid.UUID(int=uuid.uuid1().int, version=1).hex.encode()[:-1] + b"g",
+        b"00000000000010008000000000000000",  # a UUIDv1 of the year 1582
         b"ffffffffffff1fffbfffffffffffffff",  # a UUIDv1 of the year 5236
         b"\xff" * 32,
     ],
