@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import streamlit as st
 
+from lockscope import events
 from lockscope_dashboard import text
 from lockscope_dashboard.frames import timeline
 from lockscope_dashboard.views import charts, grid
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from lockscope.journal import Recorded
     from lockscope_exporter.journal import Overlap
 
+REFUSALS: Final = frozenset({events.CONTENDED, events.ACQUIRE_TIMEOUT, events.WAITING})
 MOST_SPANS: Final = 60
 MOST_MOMENTS: Final = 40
 MOST_WAITERS: Final = 5
@@ -75,7 +77,8 @@ def blocked(recorded: Sequence[Recorded], now: float) -> None:
 
 
 def moments(recorded: Sequence[Recorded], now: float) -> None:
-    """Draw what happened as a table, newest first."""
+    """Draw what happened as a table, newest first; refused calls, which can be many, are told elsewhere."""
+    telling = [each for each in recorded if each.event.event not in REFUSALS]
     columns = [
         grid.column("at", "When"),
         grid.column("what", "What", long=True),
@@ -92,6 +95,6 @@ def moments(recorded: Sequence[Recorded], now: float) -> None:
                 "times": grid.cell(f"{one.times:,}", sort=one.times),
             },
         }
-        for number, one in enumerate(reversed(story.moments(recorded)[-MOST_MOMENTS:]))
+        for number, one in enumerate(reversed(story.moments(telling)[-MOST_MOMENTS:]))
     ]
     grid.draw(columns, rows, key="moments", caption="What happened to this lock", empty="")
