@@ -14,7 +14,6 @@ from lockscope_exporter.dialects.model import Reading
 from lockscope_exporter.sampling import open_source
 from lockscope_exporter.sampling.watch import Watch
 from lockscope_exporter.targets import LockPattern, SamplingOptions, Target
-from servers import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -56,6 +55,7 @@ def truth(
     watch = Watch(patterns)
     found: set[Held] = set()
     for db, client in clients:
+        exact = not client.info("server")["redis_version"].startswith("6.")
         for key in client.scan_iter(count=10_000):
             wanted, dialect = watch.lock(key)
             if not wanted:
@@ -64,12 +64,9 @@ def truth(
                 kind = client.type(key).decode()
                 if plan(key, kind, dialect) is None:
                     continue
-                expires = client.pttl(key)
-                at = time.time()
-                reading = Reading(
-                    key, kind, _value(client, key, kind), at + expires / 1000 if expires >= 0 else None, at
-                )
-                found |= {_held(db, key, one) for one in decode(reading, dialect) if expires != -2}
+                deadline, at = _deadline(client, key, exact=exact)
+                reading = Reading(key, kind, _value(client, key, kind), deadline, at)
+                found |= {_held(db, key, one) for one in decode(reading, dialect)}
     return found
 
 
@@ -110,7 +107,13 @@ def assert_same(
 ) -> None:
     """Fail unless the mirror comes to agree with the server entirely."""
     clients = list(clients)
-    wait_until(lambda: not differences(source, clients, **kwargs), timeout, 0.05, "mirror == truth")
+    deadline = time.monotonic() + timeout
+    while wrong := differences(source, clients, **kwargs):
+        if time.monotonic() > deadline:
+            shown = {one[:3]: one for one in mirrored(source)}
+            lines = [f"server: {one}; mirror: {shown.get(one[:3])}" for one in wrong[:5]]
+            raise AssertionError(f"{len(wrong)} differences after {timeout} s\n" + "\n".join(lines))
+        time.sleep(0.05)
 
 
 def storm(
@@ -181,6 +184,18 @@ def _acts(chance: random.Random, keys: int, *, flush: bool, clean: bool) -> list
     if flush:
         acts.append(lambda pipe: pipe.flushdb() if chance.random() < 0.02 else pipe.ping())
     return acts
+
+
+def _deadline(client: redis.Redis, key: bytes, *, exact: bool) -> tuple[float | None, float]:
+    """Return when a key expires, and the time then, by the server's clock; ``exact`` since Redis 7.0."""
+    pipe = client.pipeline(transaction=False)
+    pipe.time()
+    pipe.execute_command("PEXPIRETIME" if exact else "PTTL", key)
+    (seconds, micros), expires = pipe.execute()
+    at = seconds + micros / 1e6
+    if expires < 0:
+        return None, at
+    return (expires / 1000 if exact else at + expires / 1000), at
 
 
 def _value(client: redis.Redis, key: bytes, kind: str) -> Any:

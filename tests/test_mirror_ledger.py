@@ -343,13 +343,13 @@ def test_glances(scene):
     scene.see(b"lock:2", A, None)
     deadline = scene.now + 100
     agrees = scene.ledger.agrees
-    assert agrees(0, Glance(b"lock:1", "string", deadline), scene.now, 0.0)
-    assert not agrees(0, Glance(b"lock:1", "string", deadline + 1), scene.now, 0.0)
-    assert not agrees(0, Glance(b"lock:1", "none", None), scene.now, 0.0)
-    assert agrees(0, Glance(b"lock:1", "none", None), deadline, 0.0)
-    assert not agrees(0, Glance(b"lock:2", "string", None), scene.now, 0.0)
-    assert agrees(0, Glance(b"lock:3", "none", None), scene.now, 0.0)
-    assert not agrees(0, Glance(b"lock:3", "string", None), scene.now, 0.0)
+    assert agrees(0, "n", Glance(b"lock:1", "string", deadline), scene.now, 0.0)
+    assert not agrees(0, "n", Glance(b"lock:1", "string", deadline + 1), scene.now, 0.0)
+    assert not agrees(0, "n", Glance(b"lock:1", "none", None), scene.now, 0.0)
+    assert agrees(0, "n", Glance(b"lock:1", "none", None), deadline, 0.0)
+    assert not agrees(0, "n", Glance(b"lock:2", "string", None), scene.now, 0.0)
+    assert agrees(0, "n", Glance(b"lock:3", "none", None), scene.now, 0.0)
+    assert not agrees(0, "n", Glance(b"lock:3", "string", None), scene.now, 0.0)
 
 
 class Counting(RuleBasedStateMachine):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lockscope_exporter.source import Source
-    from lockscope_exporter.state import Family, NodeStatus
+    from lockscope_exporter.state import Family, NodeStatus, ProgressFamily
 
 _BOUNDS = tuple(str(floatToGoString(bound)) for bound in (*catalog.TTL_BUCKETS, math.inf))  # type: ignore[no-untyped-call]
 
@@ -44,6 +44,8 @@ class LockCollector(Collector):
             scrape.node(node)
         for family in self._source.families():
             scrape.family(family)
+        for progress in self._source.progress():
+            scrape.progress(progress)
         return scrape.families()
 
 
@@ -113,6 +115,17 @@ class _Scrape:
         self._put(catalog.OLDEST_AGE, labels, _oldest(family))
         self._put(catalog.TTL_MIN, labels, math.nan if family.ttl_min is None else family.ttl_min)
         self._histogram(catalog.TTL, labels, family.ttl_buckets, family.ttl_sum)
+
+    def progress(self, family: ProgressFamily) -> None:
+        """Add the samples of one prefix of job-progress keys."""
+        labels = {
+            "prefix": label_text(family.prefix),
+            "db": str(family.db),
+            "target": label_text(family.target),
+        }
+        for state in catalog.PROGRESS_STATES:
+            self._put(catalog.PROGRESS_KEYS, {**labels, "state": state}, family.keys.get(state, 0))
+        self._put(catalog.PROGRESS_STALE, labels, family.silent_seconds)
 
     def _put(self, metric: catalog.Metric, labels: dict[str, str], value: float) -> None:
         self._samples(metric).add_sample(metric.name, labels, value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockscope_exporter.state import Family, LockState, NodeStatus
+    from lockscope_exporter.state import Family, LockState, NodeStatus, ProgressFamily
 
 
 class Source(Protocol):
@@ -34,6 +34,9 @@ class Source(Protocol):
 
     def families(self) -> Sequence[Family]:
         """Return the running counts by prefix; cost grows with the prefixes, not with the locks."""
+
+    def progress(self) -> Sequence[ProgressFamily]:
+        """Return the job-progress keys by prefix, judged within the last second."""
 
     def locks(self) -> Sequence[LockState]:
         """Return every live lock, classified now; cost grows with the locks."""

@@ -71,6 +71,7 @@ class LockState:
         node: ``host:port`` or socket path of the node that holds the key.
         type: Redis type of the key.
         sampled_at: unix time in seconds when this was read.
+        quorum: servers of its Redlock group that have a copy, and all of them; ``None`` outside such groups.
     """
 
     key: bytes
@@ -93,6 +94,7 @@ class LockState:
     db: int = 0
     target: str = "default"
     node: str = ""
+    quorum: tuple[int, int] | None = None
     type: str = "string"
 
     @property
@@ -205,3 +207,20 @@ class Family:
     usual_ttl: float | None = None
     usual_hold: float | None = None
     renewal_interval: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressFamily:
+    """Job-progress keys of one prefix.
+
+    Attributes:
+        prefix: bounded family; ``db`` and ``target`` as in ``LockState``.
+        keys: keys by state: running, stale, failed, completed; all four are always there.
+        silent_seconds: longest silence of a job that says that it runs, 0 if none does.
+    """
+
+    prefix: str
+    db: int
+    target: str
+    keys: dict[str, int]
+    silent_seconds: float

@@ -47,6 +47,8 @@ class SamplingOptions:
         expected_hold: seconds by prefix glob beyond which a lock is overdue.
         progress: Redis globs of job-progress keys.
         progress_stale_after: seconds of silence after which a running progress key is stale.
+        progress_fields: what the fields in such a key are called, as ``progress.Names.parse`` reads it; empty
+            for the usual names.
         state_file: where learned holds survive a restart; ``None`` keeps them in memory.
         mode: ``auto``, or the one feed to use: tracking, notifications, scan.
         interval: seconds between samples in scan mode.
@@ -59,6 +61,7 @@ class SamplingOptions:
     expected_hold: dict[str, float] = field(default_factory=dict)
     progress: tuple[str, ...] = ()
     progress_stale_after: float = 60.0
+    progress_fields: str = ""
     state_file: str | None = None
     mode: str = "auto"
     interval: float = 1.0

@@ -11,13 +11,13 @@ from lockscope_exporter.sampling.reader import CHUNK, Asked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from threading import Event, RLock
+    from threading import Event
 
     from lockscope_exporter.sampling.clock import ServerClock
     from lockscope_exporter.sampling.feeds.changes import Change
-    from lockscope_exporter.sampling.ledger import How, Ledger
+    from lockscope_exporter.sampling.ledger import How
     from lockscope_exporter.sampling.reader import Reader, Sample
-    from lockscope_exporter.sampling.watch import Watch
+    from lockscope_exporter.sampling.shared import Shared
 
 _ROUNDS = 3  # times that a key which changes while it is read is read again at once
 _SLACK = 0.005  # seconds by which the clocks of one host may seem to disagree
@@ -48,9 +48,7 @@ class Intake:
         node: name of the node.
         db: database number.
         reader: reads its keys.
-        watch: which keys may be locks.
-        ledger: where readings go.
-        guard: held around every use of the ledger.
+        shared: what the nodes of a target read and write.
         stopping: set once the node is no longer to be listened to.
 
     Attributes:
@@ -62,9 +60,7 @@ class Intake:
         last: monotonic time in seconds of the last answer.
     """
 
-    def __init__(
-        self, node: str, db: int, reader: Reader, watch: Watch, ledger: Ledger, guard: RLock, stopping: Event
-    ) -> None:
+    def __init__(self, node: str, db: int, reader: Reader, shared: Shared, stopping: Event) -> None:
         self.db = db
         self.reader = reader
         self.again: set[bytes] = set()
@@ -73,9 +69,9 @@ class Intake:
         self.evictions: Callable[[int, int], int] | None = None
         self.last = time.monotonic()
         self._node = node
-        self._watch = watch
-        self._ledger = ledger
-        self._guard = guard
+        self._watch = shared.watch
+        self._ledger = shared.ledger
+        self._guard = shared.guard
         self._stopping = stopping
 
     @property
@@ -120,7 +116,7 @@ class Intake:
                 found += [
                     glance.key
                     for glance in glances
-                    if not self._ledger.agrees(self.db, glance, self.clock.now(), jitter)
+                    if not self._ledger.agrees(self.db, self._node, glance, self.clock.now(), jitter)
                 ]
         return found
 
@@ -132,7 +128,7 @@ class Intake:
             early = [
                 key
                 for key, at in sample.gone
-                if self._ledger.early(self.db, key, at) and (key not in changes or changes[key].end is None)
+                if self._ledger.early(self.db, self._node, key, at) and not _end_told(changes, key)
             ]
             live = len(self._ledger.keys(self.db, self._node)) if early else 0
         return set(early[: self.evictions(len(early), live)]) if early else set()
@@ -202,6 +198,10 @@ class Intake:
         if len(self.unreadable) < _MAX_UNREADABLE:
             self.unreadable.update(sample.forbidden)
         return differing
+
+
+def _end_told(changes: Mapping[bytes, Change], key: bytes) -> bool:
+    return key in changes and changes[key].end is not None
 
 
 class _Teller:

@@ -228,34 +228,34 @@ class Ledger:
         self.tick(now)
         return self.states([entry for keys in self._dbs.values() for entry in keys.get(key, ())], now)
 
-    def early(self, db: int, key: bytes, now: float) -> bool:
+    def early(self, db: int, node: str, key: bytes, now: float) -> bool:
         """Tell whether the key of a live lock has no business to be gone yet."""
         entries = self._dbs.get(db, {}).get(key, ())
-        return bool(entries) and not any(_coming(entry, now) for entry in entries)
+        mine = bool(entries) and entries[0].node == node
+        return mine and not any(_coming(entry, now) for entry in entries)
 
     def knows(self, db: int, key: bytes) -> bool:
         """Tell whether a key held a lock when last read."""
         return key in self._dbs.get(db, ())
 
-    def agrees(self, db: int, glance: Glance, now: float, jitter: float) -> bool:
+    def agrees(self, db: int, node: str, glance: Glance, now: float, jitter: float) -> bool:
         """Tell whether a glance at a key fits what the ledger says of it.
 
-        A lock that never expires never agrees: its owner may have changed without a trace, only reading
-        tells. One whose deadline has come is not judged: it is about to be read anyway.
+        One whose deadline has come is not judged: it is about to be read anyway.
 
         Args:
             db: database number.
+            node: the node that was looked at.
             glance: what was seen.
             now: unix time in seconds.
             jitter: seconds by which two readings of one deadline may differ.
         """
         entries = self._dbs.get(db, {}).get(glance.key, ())
-        if not entries:
+        if not entries or entries[0].node != node:
             return glance.type == "none"
-        expires = entries[0].expires
-        if any(_coming(entry, now) for entry in entries):
+        if any(entry.hidden or _coming(entry, now) for entry in entries):
             return True
-        return expires is not None and glance.type != "none" and _close(expires, glance.deadline, jitter)
+        return agrees(entries[0].expires, glance, jitter)
 
     def keys(self, db: int, node: str) -> list[bytes]:
         """Return the keys of one database that hold locks on a node, as far as known."""
@@ -446,10 +446,28 @@ def _how_left(entry: Entry, news: News) -> How:
     return news.end or "released"
 
 
-def _coming(entry: Entry, now: float) -> bool:
+def coming(decoded: Decoded, now: float) -> bool:
     """Tell whether a lock is about to change by the mere passing of time, or has."""
-    times = (entry.expires, entry.decoded.deadline, entry.decoded.next_change)
-    return entry.hidden or any(time is not None and time <= now + _COMING for time in times)
+    times = (decoded.deadline, decoded.next_change)
+    return any(time is not None and time <= now + _COMING for time in times)
+
+
+def agrees(expires: float | None, glance: Glance, jitter: float) -> bool:
+    """Tell whether a glance fits a key that was read before.
+
+    A key that never expires never agrees: its value may have changed without a trace, only reading tells.
+
+    Args:
+        expires: unix time in seconds when the key was to expire.
+        glance: what was seen.
+        jitter: seconds by which two readings of one deadline may differ.
+    """
+    return expires is not None and glance.type != "none" and _close(expires, glance.deadline, jitter)
+
+
+def _coming(entry: Entry, now: float) -> bool:
+    over = entry.expires is not None and entry.expires <= now + _COMING
+    return entry.hidden or over or coming(entry.decoded, now)
 
 
 def _same_value(before: tuple[Entry, ...], reading: Reading) -> tuple[Decoded, ...]:

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from lockscope.prefixes import Prefixes
 from lockscope_exporter.sampling.expectations import Expectations
 from lockscope_exporter.sampling.target import TargetMirror
-from lockscope_exporter.sampling.watch import Watch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockscope_exporter.state import Family, LockState, NodeStatus
+    from lockscope_exporter.state import Family, LockState, NodeStatus, ProgressFamily
     from lockscope_exporter.targets import SamplingOptions, Target
 
 _SAVE = 60.0  # seconds between two writes of the state file
@@ -38,14 +37,7 @@ class Mirror:
         self._prefixes = Prefixes(options.prefix_patterns, options.max_prefixes)
         self._expectations = Expectations(options.expected_hold, options.state_file)
         self._targets = [
-            TargetMirror(
-                target,
-                Watch(target.patterns),
-                options,
-                self._prefixes,
-                self._expectations,
-            )
-            for target in targets
+            TargetMirror(members, options, self._prefixes, self._expectations) for members in grouped(targets)
         ]
         self._stopping = threading.Event()
         self._saver: threading.Thread | None = None
@@ -90,29 +82,39 @@ class Mirror:
         """Return the running counts by prefix; cost grows with the prefixes, not with the locks."""
         families: list[Family] = []
         for target in self._targets:
-            with target.guard:
-                found = target.ledger.families(target.now())
+            with target.shared.guard:
+                found = target.shared.ledger.families(target.now())
             known = target.known()
             families += found if known else [replace(family, known=False) for family in found]
+        return families
+
+    def progress(self) -> Sequence[ProgressFamily]:
+        """Return the job-progress keys by prefix, judged within the last second."""
+        families: list[ProgressFamily] = []
+        for target in self._targets:
+            book = target.shared.book
+            if book is not None and target.known():
+                with target.shared.guard:
+                    families += book.families(target.now())
         return families
 
     def locks(self) -> Sequence[LockState]:
         """Return every live lock, classified now; cost grows with the locks."""
         states: list[LockState] = []
         for target in self._targets:
-            with target.guard:
-                target.ledger.tick(target.now())
-                entries = target.ledger.entries()
+            with target.shared.guard:
+                target.shared.ledger.tick(target.now())
+                entries = target.shared.ledger.entries()
             for start in range(0, len(entries), _AT_ONCE):  # sampling and scrapes go on in between
-                with target.guard:
-                    states += target.ledger.states(entries[start : start + _AT_ONCE], target.now())
+                with target.shared.guard:
+                    states += target.shared.ledger.states(entries[start : start + _AT_ONCE], target.now())
         return states
 
     def lock(self, key: bytes, field: bytes | None = None) -> LockState | None:
         """Return one live lock, or ``None`` if no lock of that key is known."""
         for target in self._targets:
-            with target.guard:
-                for state in target.ledger.find(key, target.now()):
+            with target.shared.guard:
+                for state in target.shared.ledger.find(key, target.now()):
                     if state.field == field:
                         return state
         return None
@@ -121,3 +123,12 @@ class Mirror:
         while not self._stopping.wait(_SAVE):
             self._expectations.save(time.time())
         self._expectations.save(time.time())
+
+
+def grouped(targets: Sequence[Target]) -> list[list[Target]]:
+    """Return the targets one by one, and those of a Redlock group together."""
+    groups: dict[tuple[str, str], list[Target]] = {}
+    for number, target in enumerate(targets):
+        place = ("group", target.quorum_group) if target.quorum_group else ("target", str(number))
+        groups.setdefault(place, []).append(target)
+    return list(groups.values())

@@ -18,11 +18,8 @@ from lockscope_exporter.state import NodeStatus
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lockscope_exporter.presence import Attendance
-    from lockscope_exporter.sampling.ledger import Ledger
-    from lockscope_exporter.sampling.watch import Watch
+    from lockscope_exporter.sampling.shared import Shared
     from lockscope_exporter.state import ServerFacts
-    from lockscope_exporter.targets import SamplingOptions
 
 _log = logging.getLogger(__name__)
 _FIRST_PAUSE = 0.1  # seconds before the first new attempt
@@ -51,33 +48,17 @@ class Node:
 
     Args:
         place: where it is.
-        watch: which keys may be locks.
-        options: how to sample.
-        ledger: where readings go.
-        guard: held around every use of the ledger and of ``attendance``.
-        attendance: which holders are present.
+        shared: what it has in common with the other nodes of its target.
     """
 
-    def __init__(
-        self,
-        place: Place,
-        watch: Watch,
-        options: SamplingOptions,
-        ledger: Ledger,
-        guard: threading.RLock,
-        attendance: Attendance,
-    ) -> None:
-        self.attendance = attendance
+    def __init__(self, place: Place, shared: Shared) -> None:
         self.place = place
-        self.watch = watch
-        self.options = options
-        self.ledger = ledger
-        self.guard = guard
+        self.shared = shared
         self.stopping = threading.Event()
         self.settled = threading.Event()
         self._wanted = ""
         self.swept = False
-        self.mode = "scan" if options.mode == "scan" else "tracking"
+        self.mode = "scan" if shared.options.mode == "scan" else "tracking"
         self.feed_warnings: tuple[str, ...] = ()
         self.corrections = 0
         self.restarted = False
@@ -203,8 +184,8 @@ class Node:
                 self._failed(error, session)
             finally:
                 session.close()
-                with self.guard:
-                    self.attendance.lost(self.place.name)
+                with self.shared.guard:
+                    self.shared.attendance.lost(self.place.name)
             pause = _FIRST_PAUSE if session.live else min(2 * pause, _LONGEST_PAUSE)
             self.stopping.wait(pause)
 
@@ -214,8 +195,10 @@ class Node:
         reason = explain(error)
         self._error = f"{reason.what}; {reason.fix}"
         self._up = False
-        with self.guard:
-            self.ledger.suspend(self.place.name)
+        with self.shared.guard:
+            self.shared.ledger.suspend(self.place.name)
+            if self.shared.book is not None:
+                self.shared.book.drop(self.place.name)
         self.settled.set()
 
     def _warnings(self) -> tuple[str, ...]:

@@ -23,7 +23,10 @@ from lockscope_exporter.sampling.wire import pack
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lockscope_exporter.dialects.model import ReadPlan
     from lockscope_exporter.sampling.wire import Line
+
+    How = Callable[[bytes, str, str | None], ReadPlan | None]
 
 CHUNK = 256  # keys read together: bounds memory, and how long one burst keeps the server
 _OVERHEAD = 512  # bytes that MEMORY USAGE counts beside key and value, at most
@@ -82,11 +85,15 @@ class Reader:
 
     Args:
         line: where to ask.
+        how: says by key, type and dialect how to read a key, ``None`` for never.
+        limit: bytes; a string that is longer is not read.
     """
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, how: How = plan, limit: int = MAX_VALUE) -> None:
         self.line = line
         self.abilities = line.abilities
+        self._how = how
+        self._limit = limit
 
     def read(self, keys: Sequence[Asked], known: Callable[[bytes], bool]) -> Sample:
         """Read keys as they are now.
@@ -105,8 +112,9 @@ class Reader:
         sample = Sample()
         strings: list[tuple[Asked, float | None]] = []
         for item, type_name, deadline, size, at in self._look(keys, known, sample):
-            how = plan(item.key, type_name, item.dialect)
-            if how is None or (type_name == "string" and size > 2 * (len(item.key) + MAX_VALUE) + _OVERHEAD):
+            how = self._how(item.key, type_name, item.dialect)
+            large = type_name == "string" and size > 2 * (len(item.key) + self._limit) + _OVERHEAD
+            if how is None or large:
                 sample.readings.append(Reading(item.key, type_name, None, deadline, at))
             elif type_name == "string":
                 strings.append((item, deadline))

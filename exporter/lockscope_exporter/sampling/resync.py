@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from lockscope_exporter.sampling.intake import Intake
     from lockscope_exporter.sampling.sweep import Sweep
 
+THOROUGH = 600.0  # seconds between two rounds of a gentle verifier that read values
+THOROUGH_SCAN = 5.0  # the same where no feed tells of changes
 ROUND = 60.0  # seconds in which a gentle verifier glances at every known lock once, if its budget allows
 
 _KEY_COST = 5e-6  # seconds of a server core that a glance at one key takes at most
@@ -29,15 +31,22 @@ class Verifier:
         intake: reads and knows its keys.
         repair: takes keys that look different from what the ledger says.
         round_: seconds from the start of one round to the next.
+        thorough: seconds after which a round reads the values, too: one that was overwritten with its expiry
+            kept looks the same at a glance.
         gentle: spread the work, and keep it within a share of a server core.
     """
 
-    def __init__(self, intake: Intake, repair: Repair, round_: float, *, gentle: bool) -> None:
+    def __init__(
+        self, intake: Intake, repair: Repair, round_: float, thorough: float, *, gentle: bool
+    ) -> None:
         self.due = time.monotonic()
         self._intake = intake
         self._repair = repair
         self._round = round_
         self._gentle = gentle
+        self._thorough = thorough
+        self._read_at = self.due
+        self._reading = False
         self._began = self.due
         self._queue: list[bytes] = []
         self._size = 0
@@ -48,12 +57,14 @@ class Verifier:
         if not self._queue:
             self._began = now
             self._queue = self._intake.known()
+            self._reading = now - self._read_at >= self._thorough
+            self._read_at = now if self._reading else self._read_at
             self._size = max(len(self._queue), 1)
         batch, self._queue = self._queue[-CHUNK:], self._queue[:-CHUNK]
-        suspects = self._intake.suspects(batch) if batch else []
+        suspects = batch if self._reading else self._intake.suspects(batch)
         if suspects:
             self._repair(self._intake, suspects)
-        if self._gentle and len(suspects) > len(batch) / 2:
+        if self._gentle and not self._reading and len(suspects) > len(batch) / 2:
             self.due = now  # a database was emptied, or much was missed: no time to be gentle
         elif self._gentle:
             share = self._round * len(batch) / self._size

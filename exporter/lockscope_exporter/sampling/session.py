@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from redis.exceptions import ResponseError
 
+from lockscope.globs import compile_glob
 from lockscope_exporter.presence import RollCall
 from lockscope_exporter.sampling.answers import Abilities
 from lockscope_exporter.sampling.clock import ServerClock
@@ -15,8 +16,9 @@ from lockscope_exporter.sampling.feeds.choose import choose_feed
 from lockscope_exporter.sampling.feeds.scan import NoFeed
 from lockscope_exporter.sampling.feeds.tracking import TrackingFeed
 from lockscope_exporter.sampling.intake import Cause, Intake
+from lockscope_exporter.sampling.progress import EVERY, ProgressLook
 from lockscope_exporter.sampling.reader import Reader
-from lockscope_exporter.sampling.resync import ROUND, Finder, Verifier
+from lockscope_exporter.sampling.resync import ROUND, THOROUGH, THOROUGH_SCAN, Finder, Verifier
 from lockscope_exporter.sampling.server import ServerWatch
 from lockscope_exporter.sampling.sweep import Sweep
 from lockscope_exporter.sampling.watch import covering_glob
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from lockscope_exporter.sampling.feeds.changes import Feed
     from lockscope_exporter.sampling.node import Node
+    from lockscope_exporter.sampling.progress import ProgressBook
 
 _TICK = 0.1  # seconds between looks at the clock when nothing happens
 _HURRY = 0.005  # seconds between two confirmations of deadlines, should the clocks disagree
@@ -68,10 +71,11 @@ class Session:
         self._clients: list[redis.Redis] = []
         self._intakes: dict[int, Intake] = {}
         self._finders: list[Finder] = []
+        self._looks: list[ProgressLook] = []
         self._chores: list[Chore] = []
         self._feed: Feed = NoFeed(node.stopping)
         self._confirmed = 0.0
-        self._lazy = node.watch.lazy
+        self._lazy = node.shared.watch.lazy
 
     def run(self) -> None:
         """Connect, sweep, follow; return when the node is asked to stop.
@@ -122,9 +126,7 @@ class Session:
                 abilities.pexpiretime = False
                 abilities.script = b"EVAL"
             abilities.cluster = said.get(b"mode") == b"cluster"
-            self._intakes[db] = Intake(
-                node.place.name, db, Reader(line), node.watch, node.ledger, node.guard, node.stopping
-            )
+            self._intakes[db] = Intake(node.place.name, db, Reader(line), node.shared, node.stopping)
 
     def _open(self, db: int) -> AbstractConnection:
         client = self._node.place.open_client(db)
@@ -138,13 +140,13 @@ class Session:
 
     def _start_feed(self, server: ServerWatch) -> None:
         node = self._node
-        globs = node.watch.globs
+        globs = node.shared.watch.globs
         chosen = choose_feed(
             self._line,
             lambda: self._open(node.place.dbs[0]),
-            node.watch,
+            node.shared.watch,
             node.place.dbs,
-            node.options,
+            node.shared.options,
             node.stopping,
         )
         self._feed = chosen.feed
@@ -154,31 +156,56 @@ class Session:
                 chosen.feed.also_evictions()
             except ResponseError:
                 warnings.append("evictions are told from releases by their numbers only: no permission")
-        interval = node.options.interval
+        interval = node.shared.options.interval
         for intake in self._intakes.values():
             if chosen.feed.mode == "scan":
                 self._sweep(intake, globs, fed=False, period=interval)
-                self._chores.append(Verifier(intake, self._look, interval, gentle=False))
+                self._chores.append(Verifier(intake, self._look, interval, THOROUGH_SCAN, gentle=False))
             else:
                 self._sweep(intake, globs, fed=True, period=0.0)
                 # No notification tells of a flush: what nobody else told of is looked for more often then.
                 round_ = ROUND if chosen.feed.mode == "tracking" else interval
-                self._chores.append(Verifier(intake, self._repair, round_, gentle=True))
+                self._chores.append(Verifier(intake, self._repair, round_, THOROUGH, gentle=True))
                 if chosen.blind:
                     self._sweep(intake, chosen.blind, fed=False, period=interval)
+            if node.shared.book is not None:
+                self._progress(intake, node.shared.book)
         self._chores.append(server)
         self._chores.append(
-            RollCall(self._line, node.place.name, node.attendance, node.ledger, node.guard, self._clock.now)
+            RollCall(
+                self._line,
+                node.place.name,
+                node.shared.attendance,
+                node.shared.ledger,
+                node.shared.guard,
+                self._clock.now,
+            )
         )
         node.mode = chosen.feed.mode
         node.feed_warnings = tuple(warnings)
 
     def _sweep(self, intake: Intake, globs: Sequence[bytes], *, fed: bool, period: float) -> None:
-        line, budget = intake.reader.line, self._node.options.scan_budget
+        line, budget = intake.reader.line, self._node.shared.options.scan_budget
         sweep = Sweep(line, covering_glob(globs), self._fits, budget, period)
         finder = Finder(intake, sweep, self._look, fed=fed)
         self._finders.append(finder)
         self._chores.append(finder)
+
+    def _progress(self, intake: Intake, book: ProgressBook) -> None:
+        """Look after the progress keys of one database, too."""
+        options = self._node.shared.options
+        globs = [glob.encode("utf-8", "surrogateescape") for glob in options.progress]
+        matchers = [compile_glob(glob).fullmatch for glob in globs]
+        sweep = Sweep(
+            intake.reader.line,
+            covering_glob(globs),
+            lambda key: any(match(key) is not None for match in matchers),
+            options.scan_budget,
+            EVERY,
+        )
+        look = ProgressLook(self._node.place.name, intake, sweep, book, self._node.shared.guard)
+        self._looks.append(look)
+        self._chores.append(look)
 
     def _fits(self, key: bytes) -> bool:
         """Tell whether a key that a sweep found may be a lock; follow its prefix from now on if need be."""
@@ -188,7 +215,7 @@ class Session:
             self._feed.add(new)
             self._node.resync("prefix")
             self._settling = True
-        return self._node.watch.lock(key)[0]
+        return self._node.shared.watch.lock(key)[0]
 
     def _catch_up(self) -> None:
         """Read every lock known from before."""
@@ -222,11 +249,11 @@ class Session:
         """Let the ledger's deadlines pass, and read the keys whose time has come."""
         node = self._node
         now = time.monotonic()
-        with node.guard:
-            node.ledger.tick(self._clock.now())
+        with node.shared.guard:
+            node.shared.ledger.tick(self._clock.now())
             if now - self._confirmed < _HURRY:
                 return
-            due = node.ledger.take_due(node.place.name)
+            due = node.shared.ledger.take_due(node.place.name)
         if due:
             self._confirmed = now
             cause = Cause(seen=self._feed.mode != "scan" and not self._settling)
@@ -274,12 +301,16 @@ class Session:
             self._settling = True
             for finder in self._finders:
                 finder.hurry(self._look)
-        elif self._settling and all(finder.complete for finder in self._finders):
+        elif self._settling and self._visited():
             self._settling = self._first = False
             for finder in self._finders:
                 finder.relax(self._repair, _ROLLING_LAZY if self._lazy else _ROLLING)
             node.swept = True
             node.settled.set()
+
+    def _visited(self) -> bool:
+        """Tell whether every key was visited since the beginning or the last hurry."""
+        return all(finder.complete for finder in self._finders) and all(look.complete for look in self._looks)
 
     def _report(self, server: ServerWatch) -> None:
         """Tell the node how it stands."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,10 +15,15 @@ from redis.exceptions import RedisClusterException
 from lockscope_exporter.connect import connect, connect_node
 from lockscope_exporter.explain import explain
 from lockscope_exporter.presence import Attendance
-from lockscope_exporter.redis_url import parse_redis_url
+from lockscope_exporter.progress import Names
+from lockscope_exporter.redis_url import UrlError, parse_redis_url
 from lockscope_exporter.sampling.layout import Layout, cluster_layout, name_of, sentinel_layout
 from lockscope_exporter.sampling.ledger import Ledger
 from lockscope_exporter.sampling.node import Node, Place
+from lockscope_exporter.sampling.progress import ProgressBook
+from lockscope_exporter.sampling.quorum import QuorumLedger
+from lockscope_exporter.sampling.shared import Shared
+from lockscope_exporter.sampling.watch import Watch
 from lockscope_exporter.state import NodeStatus
 
 if TYPE_CHECKING:
@@ -27,7 +33,6 @@ if TYPE_CHECKING:
     from lockscope_exporter.redis_url import RedisUrl
     from lockscope_exporter.sampling.expectations import Expectations
     from lockscope_exporter.sampling.layout import Address
-    from lockscope_exporter.sampling.watch import Watch
     from lockscope_exporter.state import Holder, Life
     from lockscope_exporter.targets import SamplingOptions, Target
 
@@ -40,35 +45,42 @@ class TargetMirror:
     """Keeps a ledger true to a target, whatever it consists of.
 
     Args:
-        target: the target.
-        watch: which keys may be locks.
+        members: the target; several make a Redlock group, whose copies of a lock are one lock.
         options: how to sample.
         prefixes: names families; shared by the targets of a process.
         expectations: how long locks are expected to be held.
 
     Attributes:
-        ledger: what is live; used only under ``guard``, as is ``attendance``.
+        shared: what its nodes read and write.
         attendance: which holders are present.
 
     Raises:
-        UrlError: the target's URL cannot be used.
+        UrlError: a URL cannot be used, or not in a group.
+        ValueError: the names of progress fields cannot be used.
     """
 
     def __init__(
         self,
-        target: Target,
-        watch: Watch,
+        members: Sequence[Target],
         options: SamplingOptions,
         prefixes: Prefixes,
         expectations: Expectations,
     ) -> None:
+        target = members[0]
+        name = target.quorum_group or target.name
+        self._members = [(member, parse_redis_url(member.url)) for member in members]
+        self._name = name
+        self._url = self._members[0][1]
+        if target.quorum_group and any(url.kind != "standalone" for _, url in self._members):
+            raise UrlError(f'Redlock group "{name}": its servers are independent, write redis:// URLs')
         self.attendance = Attendance()
-        self.ledger = Ledger(target.name, prefixes, expectations, self._life)
-        self.guard = threading.RLock()
-        self._target = target
-        self._url = parse_redis_url(target.url)
-        self._watch = watch
-        self._options = options
+        ledger = Ledger(name, prefixes, expectations, self._life)
+        self._group = QuorumLedger(ledger, len(members)) if target.quorum_group else None
+        book = None
+        if options.progress:
+            fields = Names.parse(options.progress_fields)
+            book = ProgressBook(name, prefixes, fields, options.progress_stale_after)
+        self.shared = Shared(options, Watch(target.patterns), self._group or ledger, self.attendance, book)
         self._nodes: dict[str, Node] = {}
         self._retired: list[Node] = []
         self._layout: Layout | None = None
@@ -82,12 +94,11 @@ class TargetMirror:
     def start(self) -> None:
         """Begin in the background."""
         if self._url.kind == "standalone":
+            for member, url in self._members:
+                self._add(member, url.node, partial(_open, url, self.shared.options.timeout))
             self._looked.set()
-            self._add(self._url.node, partial(_open, self._url, self._options.timeout))
             return
-        self._thread = threading.Thread(
-            target=self._run, name=f"lockscope-{self._target.name}-layout", daemon=True
-        )
+        self._thread = threading.Thread(target=self._run, name=f"lockscope-{self._name}-layout", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -109,8 +120,8 @@ class TargetMirror:
         """Tell whether every node was sampled completely once, or found unreachable."""
         if not self._looked.is_set() or not all(n.settled.is_set() for n in tuple(self._nodes.values())):
             return False
-        with self.guard:
-            return self.attendance.settled(self.ledger.workers(), time.monotonic())
+        with self.shared.guard:
+            return self.attendance.settled(self.shared.ledger.workers(), time.monotonic())
 
     def known(self) -> bool:
         """Tell whether any node answers, so that what is live is known."""
@@ -124,14 +135,24 @@ class TargetMirror:
 
     def status(self) -> Sequence[NodeStatus]:
         """Return how sampling of each node stands."""
-        nodes = tuple(self._nodes.values())
-        if nodes:
-            return [node.status() for node in nodes]
-        mode = "scan" if self._options.mode == "scan" else "tracking"
-        return [NodeStatus(self._target.name, self._url.node, False, mode, 0.0, self._error)]
+        statuses = [node.status() for node in tuple(self._nodes.values())]
+        if statuses:
+            return [replace(status, warnings=status.warnings + self._leftovers()) for status in statuses]
+        mode = "scan" if self.shared.options.mode == "scan" else "tracking"
+        return [NodeStatus(self._members[0][0].name, self._url.node, False, mode, 0.0, self._error)]
 
     def _life(self, holder: Holder, now: float) -> tuple[Life, float | None]:
         return self.attendance.of(holder, time.monotonic(), now)
+
+    def _leftovers(self) -> tuple[str, ...]:
+        if self._group is None:
+            return ()
+        with self.shared.guard:
+            number = self._group.leftovers(self.now())
+        if not number:
+            return ()
+        keys = "1 key is" if number == 1 else f"{number} keys are"
+        return (f"{keys} on fewer servers than a quorum of {self._group.majority}: nobody holds them",)
 
     # --- layout ---
 
@@ -143,7 +164,7 @@ class TargetMirror:
                 reason = explain(error)
                 self._error = f"{reason.what}; {reason.fix}"
             except Exception as error:  # noqa: BLE001 - whatever it is, looking has to go on
-                _log.exception("looking at the layout of %s failed", self._target.name)
+                _log.exception("looking at the layout of %s failed", self._name)
                 self._error = explain(error).what
             else:
                 if layout != self._layout:
@@ -155,9 +176,9 @@ class TargetMirror:
 
     def _look(self) -> Layout:
         if self._url.kind == "sentinel":
-            return sentinel_layout(self._url, self._options.timeout)
+            return sentinel_layout(self._url, self.shared.options.timeout)
         known = self._layout.addresses if self._layout is not None else ()
-        return cluster_layout(self._url, known, self._options.timeout)
+        return cluster_layout(self._url, known, self.shared.options.timeout)
 
     def _rearrange(self, layout: Layout) -> None:
         """Watch the nodes of a new layout, and hand each lock to the node that has it now."""
@@ -165,18 +186,23 @@ class TargetMirror:
         names = {name_of(address): address for address in layout.addresses}
         gone = [name for name in self._nodes if name not in names]
         new = [name for name in names if name not in self._nodes]
-        with self.guard:
+        with self.shared.guard:
             for name in gone:
                 node = self._nodes.pop(name)
                 node.stop()
                 self._retired = [old for old in self._retired if old.running] + [node]
-                self.ledger.suspend(name)
+                self.shared.ledger.suspend(name)
                 self.attendance.left(name)
             if later:
                 self.attendance.moved(time.monotonic())
-            moved = self.ledger.assign(layout.owner)
+            moved = self.shared.ledger.assign(layout.owner)
         for name in new:
-            self._add(name, partial(_open_node, self._url, names[name], self._options.timeout), later=later)
+            self._add(
+                self._members[0][0],
+                name,
+                partial(_open_node, self._url, names[name], self.shared.options.timeout),
+                later=later,
+            )
         for name, db, key in moved:
             if name not in new:  # a new node reads everything anyway
                 self._nodes[name].request(db, key)
@@ -184,10 +210,11 @@ class TargetMirror:
             self._nodes[name].resync("topology")
         self._layout = layout
 
-    def _add(self, name: str, open_client: partial[redis.Redis], *, later: bool = False) -> None:
-        dbs = self._target.dbs or (self._url.db,)
-        place = Place(self._target.name, name, dbs, open_client)
-        node = Node(place, self._watch, self._options, self.ledger, self.guard, self.attendance)
+    def _add(
+        self, target: Target, name: str, open_client: partial[redis.Redis], *, later: bool = False
+    ) -> None:
+        place = Place(target.name, name, target.dbs or (self._url.db,), open_client)
+        node = Node(place, self.shared)
         node.elsewhere = partial(self._elsewhere, name)
         if later:
             node.swept = True  # what it has was somebody else's before: nothing is there for the first time
@@ -202,8 +229,8 @@ class TargetMirror:
         node = self._nodes.get(name)
         hops = self._hops[key] = self._hops.get(key, 0) + 1
         if node is not None and hops <= _HOPS:
-            with self.guard:
-                self.ledger.assign_key(db, key, name)
+            with self.shared.guard:
+                self.shared.ledger.assign_key(db, key, name)
             node.request(db, key)
         self._look_now.set()
 

@@ -21,7 +21,6 @@ class Watch:
 
     Args:
         patterns: in order of preference; empty means the well-known prefixes of all dialects.
-        extra: globs to watch that are no locks, such as job-progress keys.
 
     Attributes:
         lazy: prefixes of the defaults that need not be tracked before a key with one of them was seen. Most
@@ -29,22 +28,20 @@ class Watch:
             that do keep keys of theirs, which the first sweep finds.
     """
 
-    def __init__(self, patterns: Iterable[LockPattern] = (), extra: Iterable[bytes] = ()) -> None:
+    def __init__(self, patterns: Iterable[LockPattern] = ()) -> None:
         patterns = tuple(patterns)
         self.patterns = patterns or DEFAULT_PATTERNS
-        self.extra = tuple(extra)
         prefixes, _ = tracked_prefixes(self.globs)
-        mine, _ = tracked_prefixes([*(pattern.glob for pattern in patterns), *self.extra])
+        mine, _ = tracked_prefixes(pattern.glob for pattern in patterns)
         self.lazy = tuple(prefix for prefix in prefixes if not (prefix.startswith(_ALWAYS) or prefix in mine))
         self._matchers = [
             (compile_glob(pattern.glob).fullmatch, pattern.dialect) for pattern in self.patterns
         ]
-        self._extra = [compile_glob(glob).fullmatch for glob in self.extra]
 
     @property
     def globs(self) -> tuple[bytes, ...]:
         """Every glob watched."""
-        return (*(pattern.glob for pattern in self.patterns), *self.extra)
+        return tuple(pattern.glob for pattern in self.patterns)
 
     def lock(self, key: bytes) -> tuple[bool, str | None]:
         """Tell whether a key may be a lock, and the dialect it is to be read as.
@@ -59,10 +56,6 @@ class Watch:
             if match(key) is not None:
                 return wants(key, dialect), dialect
         return False, None
-
-    def other(self, key: bytes) -> bool:
-        """Tell whether a key matches one of the extra globs."""
-        return any(match(key) is not None for match in self._extra)
 
 
 def tracked_prefixes(globs: Iterable[bytes]) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
