@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lockscope_exporter.dialects import DIALECTS, NAMES
+from lockscope_exporter.progress import Names
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.targets import LockPattern, SamplingOptions, Target
 from lockscope_exporter.text import shown
@@ -23,6 +25,7 @@ _DIALECT_NAME = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(ms|s|m|h|d|)", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _MAX_PATTERN = 1024
+_OPTION_OF_FIELD = {"targets_file": "targets"}  # `Options.targets` is what the file and the rest come to
 
 
 class OptionError(ValueError):
@@ -115,12 +118,27 @@ def expected_hold(text: str) -> tuple[str, float]:
     return name_glob(pattern), duration(length)
 
 
+def progress_fields(text: str) -> str:
+    """Check names of progress fields, such as ``status=phase,heartbeat=seen_at|touched_at``.
+
+    Raises:
+        OptionError: it is not of that form.
+    """
+    try:
+        Names.parse(text)
+    except ValueError as error:
+        raise OptionError(str(error)) from None
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """Options as they were written: what command line, environment and child processes share.
 
     Attributes:
         redis_url: where Redis is.
+        targets_file: file that names several targets instead, empty for none; see ``targets_file``.
+        target: names of the targets, or of their Redlock groups, to look at; none for all.
         locks: ``PATTERN[=DIALECT]``, none for the well-known prefixes.
         db: database numbers, none for the URL's.
         prefixes: Redis globs that name families.
@@ -128,6 +146,7 @@ class Options:
         expected_hold: ``PATTERN=DURATION``.
         progress: globs of job-progress keys.
         progress_stale_after: duration.
+        progress_fields: names of the fields in them, empty for the usual ones.
         feed: how to follow changes.
         interval: duration between scans.
         scan_budget: keys a second that a scan may visit.
@@ -136,6 +155,8 @@ class Options:
     """
 
     redis_url: str = DEFAULT_URL
+    targets_file: str = ""
+    target: tuple[str, ...] = ()
     locks: tuple[str, ...] = ()
     db: tuple[int, ...] = ()
     prefixes: tuple[str, ...] = ()
@@ -143,6 +164,7 @@ class Options:
     expected_hold: tuple[str, ...] = ()
     progress: tuple[str, ...] = ()
     progress_stale_after: str = "60s"
+    progress_fields: str = ""
     feed: str = "auto"
     interval: str = "1s"
     scan_budget: int = 100_000
@@ -150,15 +172,28 @@ class Options:
     state_file: str = ""
 
     def targets(self) -> tuple[Target, ...]:
-        """Return what to sample.
+        """Return what to sample; patterns and databases of a targets file go before those of the options.
 
         Raises:
             UrlError: the URL cannot be used.
-            OptionError: a pattern cannot be used.
+            OptionError: a pattern or the targets file cannot be used, or there is no target of a name.
         """
-        parse_redis_url(self.redis_url)
         patterns = tuple(lock_pattern(text) for text in self.locks)
-        return (Target(self.redis_url.strip(), patterns=patterns, dbs=self.db),)
+        if not self.targets_file:
+            parse_redis_url(self.redis_url)
+            return chosen((Target(self.redis_url.strip(), patterns=patterns, dbs=self.db),), self.target)
+        if self.redis_url.strip() != DEFAULT_URL:
+            raise OptionError(
+                "servers are named both by --redis-url (LOCKSCOPE_REDIS_URL) and by --targets "
+                "(LOCKSCOPE_TARGETS); give one of them"
+            )
+        # Reading the file needs the checks of this module.
+        from lockscope_exporter.targets_file import read_targets  # noqa: PLC0415
+
+        found = chosen(read_targets(Path(self.targets_file)), self.target)
+        return tuple(
+            replace(one, patterns=one.patterns or patterns, dbs=one.dbs or self.db) for one in found
+        )
 
     def sampling(self) -> SamplingOptions:
         """Return how to sample.
@@ -176,6 +211,7 @@ class Options:
             expected_hold=dict(expected_hold(text) for text in self.expected_hold),
             progress=self.progress,
             progress_stale_after=duration(self.progress_stale_after),
+            progress_fields=progress_fields(self.progress_fields),
             state_file=self.state_file or None,
             mode=self.feed,
             interval=duration(self.interval),
@@ -196,8 +232,32 @@ class Options:
         return variables
 
 
+def chosen(targets: tuple[Target, ...], names: tuple[str, ...]) -> tuple[Target, ...]:
+    """Return the targets of some names, all of them without names.
+
+    The name of a Redlock group means its servers as the group that they are; the name of one of them means
+    that server alone, whose copies are then shown as what it holds.
+
+    Raises:
+        OptionError: a name is no target's and no group's.
+    """
+    known = {target.name for target in targets} | {target.quorum_group for target in targets} - {None}
+    for name in names:
+        if name not in known:
+            there = ", ".join(sorted(map(str, known)))
+            raise OptionError(f"no target is called {_quoted(name)}; there are {shown(there, 300)}")
+    if not names:
+        return targets
+    return tuple(
+        target if target.quorum_group in names else replace(target, quorum_group=None)
+        for target in targets
+        if target.name in names or target.quorum_group in names
+    )
+
+
 def variable(option: str) -> str:
     """Return the environment variable of an option: ``LOCKSCOPE_REDIS_URL`` of ``redis_url``."""
+    option = _OPTION_OF_FIELD.get(option, option)
     return f"LOCKSCOPE_{option.upper().replace('-', '_')}"
 
 

@@ -97,6 +97,19 @@ _OPTIONS = (
         "A password is best given through the environment variable.",
     ),
     option(
+        "--targets",
+        "targets_file",
+        type=click.Path(dir_okay=False),
+        default="",
+        help="YAML or TOML file that names several targets, instead of --redis-url.",
+    ),
+    option(
+        "--target",
+        type=TEXT,
+        multiple=True,
+        help="Only this target or Redlock group of the targets file; may be repeated.",
+    ),
+    option(
         "--locks",
         type=LocksParam(),
         multiple=True,
@@ -139,6 +152,12 @@ _OPTIONS = (
         type=DURATION,
         default=_DEFAULT.progress_stale_after,
         help="Silence after which a running progress key is stale.",
+    ),
+    option(
+        "--progress-fields",
+        type=Checked("name=field", conf.progress_fields),
+        default=_DEFAULT.progress_fields,
+        help="What the fields in progress keys are called, as in status=phase,heartbeat=seen_at.",
     ),
     option(
         "--feed",
