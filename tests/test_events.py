@@ -15,6 +15,7 @@ import pytest
 import redis
 import redis.asyncio
 from redis.exceptions import LockError, LockNotOwnedError
+from redis.lock import Lock
 
 import lockscope
 from lockscope import Job, events, tokens
@@ -388,6 +389,27 @@ def test_a_lapsed_lock_taken_again_by_the_same_object(client: redis.Redis, seen:
     lock.release()
     assert seen.total("held") == 0
     assert seen.outcomes("acquire") == {"acquired": 2}
+
+
+def test_a_lock_object_handed_over_during_its_release(client: redis.Redis, seen: Observed) -> None:
+    """A shared object that another thread takes while its release returns keeps the new lease."""
+
+    class Shared(Lock):
+        def do_release(self, expected_token: str) -> None:
+            super().do_release(expected_token)
+            if not seen.events("released"):
+                second = threading.Thread(target=self.acquire)
+                second.start()
+                second.join()
+
+    lock = Shared(client, "lock:a", timeout=5, thread_local=False)
+    lock.acquire()
+    lock.release()
+    assert seen.names() == ["acquired", "acquired", "released"]
+    assert seen.total("held") == 1
+    lock.release()
+    assert seen.events("released")[1].hold_seconds is not None
+    assert seen.total("held") == 0
 
 
 def test_leases_that_the_caller_cut_short(client: redis.Redis, seen: Observed) -> None:
