@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import enum
 import gc
 import signal
 import threading
@@ -93,6 +94,23 @@ def test_a_lock_without_timeout_has_no_ttl(client: redis.Redis, seen: Observed) 
     got, gave = seen.events()
     assert got.ttl is got.ttl_remaining is gave.ttl is gave.ttl_remaining is gave.ttl_used is None
     assert gave.hold_seconds > 0
+
+
+class _Name(str, enum.Enum):  # noqa: UP042 - whose str() is its name, unlike a StrEnum's
+    LOCK = "lock:enum"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["lock:text", b"lock:\xff", _Name.LOCK, memoryview(b"lock:view"), bytearray(b"lock:a"), 4711, 10**12],
+)
+def test_the_key_is_the_one_in_redis(client: redis.Redis, seen: Observed, name: Any) -> None:
+    """Whatever a caller names a lock by, events carry the key's bytes as they are in Redis."""
+    with client.lock(name, timeout=5):
+        (key,) = client.keys()
+    assert [event.key for event in seen.events()] == [key, key]
+    assert seen.outcomes("release") == {"released": 1}
+    assert seen.total("redis_lock_sink_errors_total") == 0
 
 
 def test_contended_at_the_first_try(client: redis.Redis, seen: Observed) -> None:
