@@ -191,9 +191,7 @@ class Options:
         from lockscope_exporter.targets_file import read_targets  # noqa: PLC0415
 
         found = chosen(read_targets(Path(self.targets_file)), self.target)
-        return tuple(
-            replace(one, patterns=one.patterns or patterns, dbs=one.dbs or self.db) for one in found
-        )
+        return tuple(replace(one, patterns=one.patterns or patterns, dbs=one.dbs or self.db) for one in found)
 
     def sampling(self) -> SamplingOptions:
         """Return how to sample.

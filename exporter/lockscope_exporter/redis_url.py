@@ -38,6 +38,7 @@ _TLS_SCHEMES: dict[Kind, str] = {
 }
 SCHEMES = ("redis://", "rediss:// (TLS)", "unix://", "sentinel://", "cluster://")
 
+_MAY_HOLD_AT = frozenset({"username", "password", "sentinel_username", "sentinel_password"})
 _SECRET_OPTION = re.compile(r"(?i)([?&;](?:sentinel_|ssl_)?password=)[^&#\s]*")
 _MAX_SHOWN = 200
 
@@ -152,7 +153,7 @@ def _split(rest: str) -> tuple[str, str, dict[str, Any], int | None]:
     location, _, query = rest.partition("?")
     authority, slash, path = location.partition("/")
     pairs = parse_qsl(query, keep_blank_values=True)
-    stray = any("@" in name + value for name, value in pairs if name not in ("username", "sentinel_username"))
+    stray = any("@" in name + value for name, value in pairs if name not in _MAY_HOLD_AT)
     if "#" in rest or stray or (authority and "@" not in authority and "@" in path):
         raise _FaultError("write # ? / @ in a user name or password percent-encoded (%23 %3F %2F %40)")
     options: dict[str, Any] = {}

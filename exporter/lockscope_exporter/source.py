@@ -41,5 +41,17 @@ class Source(Protocol):
     def locks(self) -> Sequence[LockState]:
         """Return every live lock, classified now; cost grows with the locks."""
 
+    def names(self) -> Sequence[str]:
+        """Return the names of the targets, and of the Redlock groups in place of their members."""
+
+    def part(self, name: str) -> Source | None:
+        """Return a view of one target or group, to read and not to start; ``None`` if none has that name.
+
+        It shares everything with this one. The servers of a group have no view of their own.
+        """
+
+    def overflowed(self) -> int:
+        """Return how many times a key was folded into the prefix ``other``, in all targets."""
+
     def lock(self, key: bytes, field: bytes | None = None) -> LockState | None:
         """Return one live lock, or ``None`` if no lock of that key is known."""

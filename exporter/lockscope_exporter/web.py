@@ -18,12 +18,15 @@ from starlette.routing import Route
 
 from lockscope_exporter import exposition
 from lockscope_exporter.collector import LockCollector
+from lockscope_exporter.collectors import OfTarget, Overflow, Together
 from lockscope_exporter.configuration import OptionError, glob
 from lockscope_exporter.landing import landing_page
 from lockscope_exporter.listing import ORDERS, STATES, Filter, lock_object, node_object, select
+from lockscope_exporter.redis_url import hide_passwords
+from lockscope_exporter.text import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable
+    from collections.abc import Callable, Hashable, Iterable, Sequence
 
     from prometheus_client.registry import Collector
     from starlette.datastructures import QueryParams
@@ -38,6 +41,7 @@ MAX_LISTED = 10_000
 _DEFAULT_TIMEOUT = 10.0  # Prometheus' own default for a scrape
 _MARGIN = 0.1  # share of the scraper's timeout that is left for the answer's way back
 _NOTHING_FOREIGN = "default-src 'none'; style-src 'unsafe-inline'"
+_NAMED = 20  # targets that a message names
 _STALE_AFTER = 60.0  # seconds without a word from a node that counts as up
 
 
@@ -49,15 +53,15 @@ def create_app(source: Source, *collectors: Collector) -> Starlette:
         collectors: further metrics to serve.
     """
     registry = CollectorRegistry(auto_describe=False)
-    for collector in (LockCollector(source), *collectors):
-        registry.register(collector)
+    registry.register(Together(LockCollector(source), Overflow(source), *collectors))
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
-    handlers = _Handlers(source, registry)
+    handlers = _Handlers(source, registry, collectors)
     return Starlette(
         routes=[
             Route("/", handlers.landing),
             Route("/metrics", handlers.metrics),
+            Route("/probe", handlers.probe),
             Route("/-/healthy", handlers.healthy),
             Route("/-/ready", handlers.ready),
             Route("/api/v1/locks", handlers.locks),
@@ -98,20 +102,41 @@ class Shared:
 
 
 class _Handlers:
-    def __init__(self, source: Source, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, source: Source, registry: CollectorRegistry, collectors: Sequence[Collector] = ()
+    ) -> None:
         self._source = source
         self._registry = registry
+        self._collectors = collectors
         self._scrapes = Shared(threads=2)
         self._lists = Shared(threads=1)
 
     async def metrics(self, request: Request) -> Response:
-        """Answer a scrape in the format that it asks for, within the time that it has."""
+        """Answer a scrape of everything."""
+        return await self._scrape(request, "", lambda: self._registry)
+
+    async def probe(self, request: Request) -> Response:
+        """Answer a scrape of one configured target; a name only, so nobody can aim the exporter elsewhere."""
+        names = request.query_params.getlist("target")
+        if len(names) != 1 or set(request.query_params) != {"target"}:
+            return PlainTextResponse(
+                f"name one target, as in /probe?target={self._source.names()[0]}, and nothing else\n", 400
+            )
+        part = self._source.part(names[0])
+        if part is None:
+            return PlainTextResponse(f"{no_such_target(names[0], self._source.names())}\n", 404)
+        return await self._scrape(request, names[0], partial(_registry_of, part, names[0], self._collectors))
+
+    async def _scrape(
+        self, request: Request, name: str, registry: Callable[[], CollectorRegistry]
+    ) -> Response:
+        """Answer in the format that is asked for, within the time that there is."""
         content_type = exposition.negotiate(request.headers.get("accept", ""))
         compress = exposition.accepts_gzip(request.headers.get("accept-encoding", ""))
         timeout = scrape_timeout(request.headers.get(SCRAPE_TIMEOUT_HEADER, ""))
-        work = partial(exposition.render, self._registry, content_type, compress=compress)
+        work = partial(_rendered, registry, content_type, compress=compress)
         try:
-            body = await self._scrapes.run((content_type, compress), work, timeout)
+            body = await self._scrapes.run((name, content_type, compress), work, timeout)
         except TimeoutError:
             return PlainTextResponse(f"not done within the scrape's timeout ({timeout:.1f} s)\n", 503)
         headers = {"Content-Type": content_type, "Vary": "Accept, Accept-Encoding"}
@@ -148,12 +173,22 @@ class _Handlers:
             wanted, order, limit = read_query(request.query_params)
         except ValueError as error:
             return _json({"error": str(error)}, 400)
+        for name in sorted(wanted.targets):
+            if self._source.part(name) is None:
+                return _json({"error": no_such_target(name, self._source.names())}, 404)
         work = partial(_listed, self._source, wanted, order, limit)
         try:
             body = await self._lists.run((wanted, order, limit), work, _DEFAULT_TIMEOUT)
         except TimeoutError:
             return _json({"error": f"not done within {_DEFAULT_TIMEOUT:.0f} s; ask for less"}, 503)
         return Response(body, media_type="application/json")
+
+
+def no_such_target(name: str, names: Sequence[str]) -> str:
+    """Return a line that says that there is no target of a name, and which there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    there = ", ".join(names[:_NAMED])
+    return f'no target is called "{shown(hide_passwords(name), 80)}"; configured are {there}{more}'
 
 
 def silent_nodes(nodes: Iterable[NodeStatus]) -> list[str]:
@@ -208,12 +243,27 @@ def read_query(query: QueryParams) -> tuple[Filter, str, int]:
 
 
 def _listed(source: Source, wanted: Filter, order: str, limit: int) -> bytes:
-    found = select(source.locks(), wanted, order)
+    sources = [part for name in wanted.targets if (part := source.part(name))] or [source]
+    found = select((lock for part in sources for lock in part.locks()), wanted, order)
+    nodes = [node for part in sources for node in part.nodes()]
     return _encoded({
         "locks": [lock_object(lock) for lock in found[:limit]],
         "total": len(found),
-        "nodes": [node_object(node) for node in source.nodes()],
+        "complete": all(node.up for node in nodes),
+        "nodes": [node_object(node) for node in nodes],
     })  # fmt: skip
+
+
+def _registry_of(part: Source, name: str, collectors: Sequence[Collector]) -> CollectorRegistry:
+    """Return what is to be said of one target: its families and nodes, and what others tell of it."""
+    names = frozenset({name, *(node.target for node in part.nodes())})
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Together(LockCollector(part), *(OfTarget(each, names) for each in collectors)))
+    return registry
+
+
+def _rendered(registry: Callable[[], CollectorRegistry], content_type: str, *, compress: bool) -> bytes:
+    return exposition.render(registry(), content_type, compress=compress)
 
 
 def _json(content: dict[str, Any], status: int) -> Response:

@@ -6,7 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
 from lockscope_exporter.cli.errors import CommandError
-from lockscope_exporter.connect import verify
+from lockscope_exporter.connect import ConnectError, verify
 from lockscope_exporter.sampling import open_source
 from lockscope_exporter.text import duration_text, shown
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from lockscope_exporter.configuration import Options
     from lockscope_exporter.state import LockState, NodeStatus
+    from lockscope_exporter.targets import Target
 
 
 _ONCE = 3600.0  # seconds between two scans: the second one never comes
@@ -46,13 +47,12 @@ def read_once(options: Options, wait: float) -> View:
 
     Raises:
         UrlError, OptionError: an option cannot be used.
-        ConnectError: a server cannot be reached.
+        ConnectError: no target can be reached; where some can, ``View.faults`` tells of the others.
         CommandError: it took too long.
     """
     targets = options.targets()
     sampling = dataclasses.replace(options.sampling(), mode="scan", interval=_ONCE, state_file=None)
-    for target in targets:
-        verify(target.url, timeout=sampling.timeout)
+    _verify_any(targets, sampling.timeout)
     source = open_source(targets, sampling)
     source.start()
     try:
@@ -64,3 +64,17 @@ def read_once(options: Options, wait: float) -> View:
         return View(source.locks(), source.nodes())
     finally:
         source.stop()
+
+
+def _verify_any(targets: Sequence[Target], timeout: float) -> None:
+    """Raise the first target's ``ConnectError`` if none can be used."""
+    first: ConnectError | None = None
+    for target in targets:
+        try:
+            verify(target.url, timeout=timeout)
+        except ConnectError as error:
+            first = first or error
+        else:
+            return
+    if first is not None:
+        raise first

@@ -24,7 +24,8 @@ from lockscope_exporter.sampling.answers import Abilities
 from lockscope_exporter.sampling.clock import ServerClock
 from lockscope_exporter.sampling.expectations import Expectations
 from lockscope_exporter.sampling.layout import Layout, cluster_layout, name_of, sentinel_layout
-from lockscope_exporter.sampling.ledger import Ledger, News
+from lockscope_exporter.sampling.ledger import Ledger
+from lockscope_exporter.sampling.news import News
 from lockscope_exporter.sampling.reader import Asked, Reader
 from lockscope_exporter.sampling.watch import Watch
 from lockscope_exporter.sampling.wire import Line
@@ -116,7 +117,8 @@ def pick(locks: Sequence[LockState], field: str | None = None) -> LockState:
         raise CommandError(f"{len(locks)} locks are held under that key; name one with --field: {names}")
     if len(locks) > 1:
         places = ", ".join(f"db {lock.db} of {shown(lock.target, 40)}" for lock in locks[:_LISTED])
-        raise CommandError(f"that key is held in {places}; name one with --db")
+        option = "--target" if len({lock.target for lock in locks}) > 1 else "--db"
+        raise CommandError(f"that key is held in {places}; name one with {option}")
     return locks[0]
 
 

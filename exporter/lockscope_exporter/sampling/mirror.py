@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from dataclasses import replace
@@ -118,6 +119,23 @@ class Mirror:
                     if state.field == field:
                         return state
         return None
+
+    def names(self) -> Sequence[str]:
+        """Return the names of the targets, and of the Redlock groups in place of their members."""
+        return [target.name for target in self._targets]
+
+    def part(self, name: str) -> Mirror | None:
+        """Return a view of one target or group, to read and not to start; ``None`` if there is none."""
+        found = [target for target in self._targets if target.name == name]
+        if not found:
+            return None
+        view = copy.copy(self)
+        view._targets = found  # noqa: SLF001 - its own class
+        return view
+
+    def overflowed(self) -> int:
+        """Return how many times a key was folded into the prefix ``other``, in all targets."""
+        return self._prefixes.overflowed
 
     def _save(self) -> None:
         while not self._stopping.wait(_SAVE):

@@ -51,6 +51,7 @@ class TargetMirror:
         expectations: how long locks are expected to be held.
 
     Attributes:
+        name: of the target, or of the group.
         shared: what its nodes read and write.
         attendance: which holders are present.
 
@@ -69,7 +70,7 @@ class TargetMirror:
         target = members[0]
         name = target.quorum_group or target.name
         self._members = [(member, parse_redis_url(member.url)) for member in members]
-        self._name = name
+        self.name = name
         self._url = self._members[0][1]
         if target.quorum_group and any(url.kind != "standalone" for _, url in self._members):
             raise UrlError(f'Redlock group "{name}": its servers are independent, write redis:// URLs')
@@ -98,7 +99,7 @@ class TargetMirror:
                 self._add(member, url.node, partial(_open, url, self.shared.options.timeout))
             self._looked.set()
             return
-        self._thread = threading.Thread(target=self._run, name=f"lockscope-{self._name}-layout", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"lockscope-{self.name}-layout", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -164,7 +165,7 @@ class TargetMirror:
                 reason = explain(error)
                 self._error = f"{reason.what}; {reason.fix}"
             except Exception as error:  # noqa: BLE001 - whatever it is, looking has to go on
-                _log.exception("looking at the layout of %s failed", self._name)
+                _log.exception("looking at the layout of %s failed", self.name)
                 self._error = explain(error).what
             else:
                 if layout != self._layout:
