@@ -14,7 +14,8 @@ from lockscope.catalog import TTL_BUCKETS
 from lockscope.prefixes import Prefixes
 from lockscope_exporter.dialects.model import Reading
 from lockscope_exporter.sampling.expectations import Expectations
-from lockscope_exporter.sampling.ledger import Ledger, News
+from lockscope_exporter.sampling.ledger import Ledger
+from lockscope_exporter.sampling.news import News
 from lockscope_exporter.sampling.reader import Glance
 
 T0 = 1_800_000_000.0

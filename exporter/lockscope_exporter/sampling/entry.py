@@ -62,9 +62,15 @@ class Entry:
     expires: float | None = None
     moved: bool = False
 
-    def renewed(self, decoded: Decoded, now: float) -> None:
-        """Take in a reading with the same owner and a later deadline."""
-        complete = bool(self.cadence.renewals) or not self.since_at_least
+    def renewed(self, decoded: Decoded, now: float, *, missed: bool = False) -> None:
+        """Take in a reading with the same owner and a later deadline.
+
+        Args:
+            decoded: what its bytes say now.
+            now: unix time in seconds.
+            missed: other renewals may have come since the last one seen.
+        """
+        complete = not missed and (bool(self.cadence.renewals) or not self.since_at_least)
         self.cadence = self.cadence.renewed(now, complete=complete)
         self.lease = None if decoded.deadline is None else decoded.deadline - now
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lockscope_exporter.sampling.ledger import News
+from lockscope_exporter.sampling.news import News
 from lockscope_exporter.sampling.reader import CHUNK, Asked
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lockscope_exporter.sampling.clock import ServerClock
     from lockscope_exporter.sampling.feeds.changes import Change
-    from lockscope_exporter.sampling.ledger import How
+    from lockscope_exporter.sampling.news import How
     from lockscope_exporter.sampling.reader import Reader, Sample
     from lockscope_exporter.sampling.shared import Shared
 

@@ -7,14 +7,13 @@ lock whose slot moves to another node is the same lock.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from lockscope_exporter.classify import Cadence
 from lockscope_exporter.dialects import decode
-from lockscope_exporter.sampling.counts import NO_EXPIRY, Counts, leaves_bucket
+from lockscope_exporter.sampling.accounts import Accounts
 from lockscope_exporter.sampling.entry import Entry
-from lockscope_exporter.sampling.ordered import Ordered
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,41 +22,14 @@ if TYPE_CHECKING:
     from lockscope_exporter.dialects import Decoded, Reading
     from lockscope_exporter.sampling.entry import Presence
     from lockscope_exporter.sampling.expectations import Expectations
+    from lockscope_exporter.sampling.news import News
     from lockscope_exporter.sampling.reader import Glance
     from lockscope_exporter.state import Family, LockState
 
-How = Literal["released", "expired", "evicted", "flushed"]
-
 TAKEOVER_WITHIN = 1.0  # seconds after an expiry in which the next owner counts as having taken over
 _REMEMBERED = 10_000  # expiries kept for that
-_AT_LEAST = 30.0  # seconds between two looks at a lock: what is expected of it is learned all the time
-_RELEARN = 10.0  # seconds between two looks at what was learned
 _COMING = 0.05  # seconds before a deadline in which a missing key is no surprise
 _MOVING = 0.25  # seconds by which MIGRATE may shift a deadline, which travels as a remaining time
-_SOON = 0.001  # seconds; a lock is never looked at again sooner, whatever rounding says
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """How a reading came about.
-
-    Attributes:
-        at: unix time in seconds when the change was noticed, by the server's clock.
-        seen: the change was seen to happen, by a feed that misses none; else it was found later.
-        initial: nobody had looked before: what is there now is no event.
-        overwrite: the feed says that one write alone came since the last reading.
-        end: how the lock ended, if the feed said so.
-        slack: seconds by which a deadline and ``at`` may disagree.
-        jitter: seconds by which two readings of one deadline may differ.
-    """
-
-    at: float
-    seen: bool = True
-    initial: bool = False
-    overwrite: bool = False
-    end: How | None = None
-    slack: float = 0.005
-    jitter: float = 0.0
 
 
 class Ledger:
@@ -73,16 +45,11 @@ class Ledger:
     def __init__(
         self, target: str, prefixes: Prefixes, expectations: Expectations, presence: Presence
     ) -> None:
-        self.target = target
         self.presence = presence
         self._confirm: list[tuple[str, int, bytes]] = []
-        self._prefixes = prefixes
+        self._accounts = Accounts(target, prefixes, expectations, presence)
         self._expectations = expectations
         self._dbs: dict[int, dict[bytes, tuple[Entry, ...]]] = {}
-        self._families: dict[tuple[str, int], Counts] = {}
-        self._timers: Ordered[Entry] = Ordered(_look_at)
-        self._relearn = 0.0
-        self._workers: dict[str, set[Entry]] = {}
         self._expired: OrderedDict[tuple[int, bytes, bytes | None], tuple[float, bytes]] = OrderedDict()
 
     # --- news from Redis ---
@@ -142,20 +109,15 @@ class Ledger:
 
     def tick(self, now: float) -> None:
         """Let time pass: deadlines, buckets, states. ``take_due`` says what has to be read."""
-        for entry in self._timers.due(now):
-            entry.look_at = None
+        for entry in self._accounts.due(now):
             deadline = entry.decoded.deadline
             if deadline is not None and deadline <= now:
-                self._hide(entry)
+                self._accounts.hide(entry)
                 self._confirm.append((entry.node, entry.db, entry.key))
                 continue
             if entry.decoded.next_change is not None and entry.decoded.next_change <= now:
                 self._confirm.append((entry.node, entry.db, entry.key))
-            self._judge(entry, now)
-        if now >= self._relearn:
-            self._relearn = now + _RELEARN
-            for counts in self._families.values():
-                self._expect(counts, now)
+            self._accounts.judge(entry, now)
         while self._expired:
             at, _ = next(iter(self._expired.values()))
             if at > now - TAKEOVER_WITHIN and len(self._expired) <= _REMEMBERED:
@@ -195,21 +157,21 @@ class Ledger:
         """Count out the locks of a node that is out of reach; they come back when they are read again."""
         for entry in self._entries():
             if entry.node == node and not entry.hidden:
-                self._hide(entry)
+                self._accounts.hide(entry)
 
     def reconsider(self, workers: Iterable[str], now: float) -> None:
         """Judge the locks of these workers anew, because their presence changed."""
         for worker in workers:
-            for entry in self._workers.get(worker, ()):
+            for entry in self._accounts.of_worker(worker):
                 if not entry.hidden:
-                    self._judge(entry, now)
+                    self._accounts.judge(entry, now)
 
     # --- questions ---
 
     def families(self, now: float) -> list[Family]:
         """Return the counts of every family known."""
         self.tick(now)
-        return [counts.family(now) for counts in self._families.values()]
+        return self._accounts.families(now)
 
     def entries(self) -> list[Entry]:
         """Return every live lock, to be turned into states a few at a time."""
@@ -263,16 +225,12 @@ class Ledger:
 
     def workers(self) -> list[str]:
         """Return the names of the instrumented workers that hold locks."""
-        return list(self._workers)
-
-    def next_tick(self) -> float | None:
-        """Return the unix time in seconds before which ``tick`` has nothing to do."""
-        return self._timers.next_position()
+        return self._accounts.workers()
 
     # --- what happened to one lock ---
 
     def _acquire(self, db: int, node: str, key: bytes, decoded: Decoded, news: News) -> Entry:
-        counts = self._counts(key, db, news.at)
+        counts = self._accounts.of(key, db, news.at)
         entry = Entry(key, db, node, counts, decoded, news.at)
         if not news.initial:
             entry.lease = entry.first_lease = _remaining(decoded, news.at)
@@ -289,8 +247,7 @@ class Ledger:
             taken = self._expired.pop((db, key, decoded.field), None)
             if taken is not None and self._took_over(taken, decoded, news):
                 counts.takeover += 1
-        self._register(entry)
-        self._show(entry, news.at)
+        self._accounts.open(entry, news.at)
         return entry
 
     @staticmethod
@@ -310,11 +267,11 @@ class Ledger:
             entry.counts.leave(entry)
         if later:
             entry.counts.renewed += 1
-            entry.renewed(decoded, news.at)
+            entry.renewed(decoded, news.at, missed=entry.hidden and not news.seen)
             entry.counts.given(entry.lease, entry.cadence.interval)
         entry.decoded = decoded
         was_hidden, entry.hidden = entry.hidden, False
-        self._show(entry, news.at, known=not was_hidden)
+        self._accounts.show(entry, news.at, seen=not was_hidden)
         return changed
 
     def _change_owner(self, entry: Entry, node: str, decoded: Decoded, news: News) -> Entry:
@@ -324,21 +281,20 @@ class Ledger:
         counts = entry.counts
         if old & new:
             counts.acquired += len(new - old)
-            counts.ended[_how_left(entry, news)] += len(old - new)
-            self._drop(entry)
+            counts.ended[news.left(entry.decoded)] += len(old - new)
+            self._accounts.close(entry)
             entry = replace(entry, node=node, decoded=decoded, live=True, hidden=False, look_at=None)
-            self._register(entry)
-            self._show(entry, news.at)
+            self._accounts.open(entry, news.at)
             return entry
-        if news.overwrite and self._how(entry, news) == "released":
+        if news.overwrite and news.ended(entry.decoded) == "released":
             counts.takeover += 1
-            self._drop(entry)
+            self._accounts.close(entry)
         else:
             self._end(entry, news)
         return self._acquire(entry.db, node, entry.key, decoded, news)
 
     def _end(self, entry: Entry, news: News) -> None:
-        how = self._how(entry, news)
+        how = news.ended(entry.decoded)
         entry.counts.ended[how] += _weight(entry.decoded)
         if how == "expired" and news.seen:
             self._expired[entry.db, entry.key, entry.decoded.field] = (
@@ -347,103 +303,12 @@ class Ledger:
             )
         if how == "released" and news.seen and not entry.since_at_least:
             self._expectations.learn(entry.counts.prefix, news.at - entry.held_since, news.at)
-        self._drop(entry)
-
-    def _how(self, entry: Entry, news: News) -> How:
-        deadline = entry.decoded.deadline
-        if news.end not in (None, "released", "flushed"):
-            return news.end
-        if deadline is not None and news.at >= deadline - news.slack:
-            return "expired"
-        return news.end or "released"
-
-    # --- bookkeeping ---
-
-    def _show(self, entry: Entry, now: float, *, known: bool = False) -> None:
-        """Count an entry in; ``known``: its place among the oldest is as it was."""
-        entry.state = entry.state_now(now, self.presence, entry.counts.expected)
-        entry.counts.enter(entry, now)
-        if not known:
-            entry.counts.started(entry)
-        self._schedule(entry, now)
-
-    def _hide(self, entry: Entry) -> None:
-        entry.counts.leave(entry)
-        entry.hidden = True
-        entry.look_at = None
-
-    def _judge(self, entry: Entry, now: float) -> None:
-        state = entry.state_now(now, self.presence, entry.counts.expected)
-        entry.counts.move(entry, state, now)
-        self._schedule(entry, now)
-
-    def _schedule(self, entry: Entry, now: float) -> None:
-        """Note when the entry's state or TTL bucket may change next without any news."""
-        decoded = entry.decoded
-        times = [now + _AT_LEAST]
-        if decoded.deadline is not None and entry.slot != NO_EXPIRY:
-            times.append(leaves_bucket(decoded.deadline, entry.slot))
-        if decoded.next_change is not None:
-            times.append(decoded.next_change)
-        expected = entry.counts.expected
-        limit = expected.seconds if expected is not None else entry.first_lease
-        if limit is not None:
-            times.append(entry.held_since + limit + _SOON)
-        missed = entry.cadence.missed_two_at()
-        if missed is not None:
-            times.append(missed + _SOON)
-        entry.look_at = max(min(time for time in times if time > now), now + _SOON)
-        self._timers.add(entry)
-
-    def _drop(self, entry: Entry) -> None:
-        if not entry.hidden:
-            entry.counts.leave(entry)
-        entry.live = False
-        entry.look_at = None
-        self._unregister(entry)
-
-    def _register(self, entry: Entry) -> None:
-        for holder in entry.decoded.holders:
-            if holder.worker is not None:
-                self._workers.setdefault(holder.worker, set()).add(entry)
-
-    def _unregister(self, entry: Entry) -> None:
-        for holder in entry.decoded.holders:
-            if holder.worker is not None:
-                entries = self._workers.get(holder.worker)
-                if entries is not None:
-                    entries.discard(entry)
-                    if not entries:
-                        del self._workers[holder.worker]
-
-    def _counts(self, key: bytes, db: int, now: float) -> Counts:
-        prefix = self._prefixes.of(key)
-        counts = self._families.get((prefix, db))
-        if counts is None:
-            counts = self._families[prefix, db] = Counts(prefix, db, self.target)
-            self._expect(counts, now)
-        return counts
-
-    def _expect(self, counts: Counts, now: float) -> None:
-        counts.expected = self._expectations.of(counts.prefix, now)
-        counts.usual_hold = self._expectations.usual(counts.prefix, now)
+        self._accounts.close(entry)
 
     def _entries(self) -> Iterator[Entry]:
         for keys in self._dbs.values():
             for entries in keys.values():
                 yield from entries
-
-
-def _look_at(entry: Entry) -> float | None:
-    return entry.look_at if entry.live and not entry.hidden else None
-
-
-def _how_left(entry: Entry, news: News) -> How:
-    """Return how holders left a lock that others still hold."""
-    change = entry.decoded.next_change
-    if change is not None and change <= news.at + news.slack:
-        return "expired"
-    return news.end or "released"
 
 
 def coming(decoded: Decoded, now: float) -> bool:

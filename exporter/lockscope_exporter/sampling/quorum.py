@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from lockscope_exporter.dialects import Decoded, Reading
     from lockscope_exporter.sampling.entry import Entry
-    from lockscope_exporter.sampling.ledger import News
+    from lockscope_exporter.sampling.news import News
     from lockscope_exporter.sampling.reader import Glance
     from lockscope_exporter.state import Family, LockState
 

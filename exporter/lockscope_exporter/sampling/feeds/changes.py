@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from lockscope_exporter.sampling.ledger import How
+    from lockscope_exporter.sampling.news import How
 
 
 @dataclass(slots=True)

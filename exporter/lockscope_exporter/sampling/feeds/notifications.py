@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from redis.connection import AbstractConnection
 
-    from lockscope_exporter.sampling.ledger import How
+    from lockscope_exporter.sampling.news import How
 
 # What `A` stands for in notify-keyspace-events, and which classes tell of the types that locks have.
 _ALL = "g$lshzxetd"
