@@ -54,6 +54,8 @@ class SamplingOptions:
         interval: seconds between samples in scan mode.
         scan_budget: keys a second that a paced scan may visit on one node.
         timeout: seconds for one answer from Redis.
+        gather: seconds for which changes are gathered before they are read, once there are very many: cheaper
+            for the server, but locks that come and go meanwhile are not seen. 0 reads at once.
     """
 
     prefix_patterns: tuple[str, ...] = ()
@@ -67,3 +69,4 @@ class SamplingOptions:
     interval: float = 1.0
     scan_budget: int = 100_000
     timeout: float = 2.0
+    gather: float = 0.0

@@ -16,6 +16,7 @@ from lockscope_exporter.sampling.feeds.choose import choose_feed
 from lockscope_exporter.sampling.feeds.scan import NoFeed
 from lockscope_exporter.sampling.feeds.tracking import TrackingFeed
 from lockscope_exporter.sampling.intake import Cause, Intake
+from lockscope_exporter.sampling.pace import Pace
 from lockscope_exporter.sampling.progress import EVERY, ProgressLook
 from lockscope_exporter.sampling.reader import Reader
 from lockscope_exporter.sampling.resync import ROUND, THOROUGH, THOROUGH_SCAN, Finder, Verifier
@@ -75,6 +76,7 @@ class Session:
         self._chores: list[Chore] = []
         self._feed: Feed = NoFeed(node.stopping)
         self._confirmed = 0.0
+        self._pace = Pace(node.shared.options.gather)
         self._lazy = node.shared.watch.lazy
 
     def run(self) -> None:
@@ -91,8 +93,10 @@ class Session:
         self._catch_up()
         self.live = True
         while not self._node.stopping.is_set():
+            self._node.stopping.wait(self._pace.wait(time.monotonic()))
             due = min(chore.due for chore in self._chores)
             changes = self._feed.drain(min(max(due - time.monotonic(), 0.0), _TICK))
+            self._pace.read(len(changes.anywhere) + len(changes.keys), time.monotonic())
             self._follow(changes)
             server.exact = isinstance(self._feed, TrackingFeed) and self._feed.tells_evictions
             self._confirm()
