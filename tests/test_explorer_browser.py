@@ -351,6 +351,46 @@ def test_killed_worker_turns_orphaned_on_screen(page, scene):
     expect(page.get_by_text("The holder is gone.")).to_be_visible()
 
 
+def test_release_of_an_orphan_end_to_end(page):
+    """The dialog survives refreshes while one types, frees the orphan that was seen, and shows the trail."""
+    server, folder = RedisServer(port=None), Folder()
+    try:
+        holder = folder.script("holder", HOLDER, server.url, "lock:invoice:1", "invoice.generate")
+        wait_until(lambda: "holding" in holder.output(), what="holder")
+        url = start_explorer(folder, server.url, env={"LOCKSCOPE_ALLOW_RELEASE": "1"})
+        page.goto(f"{url}/lock?key=lock:invoice:1&refresh=1+s")
+        expect(page.get_by_text("alive", exact=True)).to_be_visible()
+        page.get_by_role("button", name="Release this lock").click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_text("holds it and lives")).to_be_visible()
+        dialog.get_by_role("button", name="Close").click()
+        expect(dialog).to_be_hidden()
+        holder.stop(signal.SIGKILL)
+        expect(page.locator(".top .badge")).to_have_text("orphaned")
+        page.get_by_role("button", name="Release this lock").click()
+        expect(dialog.get_by_text("Dry run")).to_be_visible()
+        expect(dialog.get_by_text("holds it and lives")).to_be_hidden()
+        age = page.locator(".held .big").inner_text()
+        dialog.get_by_label("Type the key to confirm").press_sequentially("lock:invoice:1")
+        wait_until(lambda: page.locator(".held .big").inner_text() != age, what="the page behind goes on")
+        time.sleep(1.2)  # one refresh of the page behind: the dialog must not lose what was typed
+        expect(dialog.get_by_label("Type the key to confirm")).to_have_value("lock:invoice:1")
+        dialog.get_by_label("Reason").fill("killed by a deploy")
+        dialog.get_by_role("button", name="Release", exact=True).click()
+        expect(dialog.get_by_text("Released.")).to_be_visible()
+        client = server.client()
+        assert not client.exists("lock:invoice:1")
+        client.close()
+        dialog.get_by_role("button", name="Close").click()
+        expect(page.get_by_text("is held at the moment")).to_be_visible()
+        page.get_by_role("link", name="Audit and health").click()
+        expect(page.get_by_text("killed by a deploy")).to_be_visible()
+        page.goto("about:blank")
+    finally:
+        folder.close()
+        server.close()
+
+
 PICTURES = {
     "live-locks": "/",
     "one-lock": "/lock?key=lock:invoice:8812",

@@ -115,6 +115,17 @@ class TestTimeline:
         assert list(marks["what"]) == ["renewed", "renewal found it lost"]
         assert list(marks["bad"]) == [False, True]
 
+    def test_many_waits_do_not_hide_the_holds(self):
+        """Of a lock that many wait for in vain the last holders still show."""
+        recorded = [
+            told(events.ACQUIRED, 0, owner="a"),
+            told(events.RELEASED, 5, owner="a", ends_lease=True),
+            *(told(events.ACQUIRE_TIMEOUT, 1 + number / 100, BOB, wait_seconds=0.5) for number in range(300)),
+        ]
+        found = timeline.latest(timeline.spans_frame(recorded, [], NOW + 9), 20)
+        assert list(found["kind"]).count("held") == 1
+        assert list(found["kind"]).count("waited") == 20
+
     def test_nothing_told(self):
         """An empty journal gives empty frames with their columns."""
         assert timeline.spans_frame([], [], NOW).empty

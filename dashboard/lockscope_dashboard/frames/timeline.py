@@ -84,6 +84,23 @@ def spans_frame(recorded: Sequence[Recorded], held: Collection[str], now: float)
     return frame.sort_values("start", kind="stable").reset_index(drop=True)
 
 
+def latest(spans: pd.DataFrame, most: int) -> pd.DataFrame:
+    """Keep the latest holds, and the latest waits beside them, so that many waits do not hide the holds.
+
+    Args:
+        spans: of ``spans_frame``.
+        most: holds to keep, and waits to keep.
+
+    Returns:
+        The kept rows, in order.
+    """
+    waits = spans["kind"] == "waited"
+    holds = spans[~waits].tail(most)
+    since = holds["start"].min() if len(holds) else float("-inf")
+    beside = spans[waits & (spans["end"] >= since)].tail(most)
+    return spans[spans.index.isin(holds.index) | spans.index.isin(beside.index)]
+
+
 def _ended(each: Recorded, who: str, lease: _Open | None) -> list[tuple[str, str, float, float, str, str]]:
     """Return the spans that an end closes; a loss tells what was worked after the lease had lapsed."""
     event = each.event

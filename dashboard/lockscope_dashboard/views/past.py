@@ -46,21 +46,25 @@ def draw(
         st.code(SWITCH_ON, language="bash")
         return
     blocked(recorded, now)
-    spans = timeline.spans_frame(recorded, held, now).tail(MOST_SPANS)
+    overlapped(overlaps, now)
+    spans = timeline.latest(timeline.spans_frame(recorded, held, now), MOST_SPANS)
     if len(spans):
         since = float(spans["start"].min())
-        both = timeline.overlaps_frame([one for one in overlaps if one.began_at + one.seconds >= since])
+        both = timeline.overlaps_frame([one for one in overlaps if one.began_at >= since])
         marks = timeline.marks_frame(recorded)
-        names = set(spans["who"])
-        marks = marks[(marks["at"] >= since) & marks["who"].isin(names)]
-        if len(both):
-            times, whole = text.count(len(both), "time"), float((both["end"] - both["start"]).sum())
-            st.error(
-                f"**Two held this lock at once**, {times}, {text.duration(whole)} in all: red in the chart.",
-                icon=":material/warning:",
-            )
+        marks = marks[(marks["at"] >= since) & marks["who"].isin(set(spans["who"]))]
         charts.draw(charts.timeline(spans, marks, both), key="timeline")
     moments(recorded, now)
+
+
+def overlapped(overlaps: Sequence[Overlap], now: float) -> None:
+    """Say that two held the lock at once."""
+    if not overlaps:
+        return
+    times, whole = text.count(len(overlaps), "time"), sum(one.seconds for one in overlaps)
+    last = text.ago(max(0.0, now - max(one.began_at for one in overlaps)))
+    said = f"**Two held this lock at once**, {times}, {text.duration(whole)} in all, last {last}."
+    st.error(said, icon=":material/warning:")
 
 
 def blocked(recorded: Sequence[Recorded], now: float) -> None:
