@@ -123,8 +123,8 @@ WORK = {"job": "workers"}
         ),
         (
             labels_of("RedisLockBackendErrors", **WORK),
+            labels_of("RedisLockReleaseFailing", **WORK, job_type="a"),
             labels_of("RedisLockRenewFailing", **WORK, job_type="a"),
-            labels_of("RedisLockOwnershipLost", **WORK, job_type="a"),
         ),
         (
             labels_of("RedisLockStarved", **WORK),
