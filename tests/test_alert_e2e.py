@@ -77,6 +77,8 @@ class World:
             interval="500ms",
             alertmanager=self.alertmanager.address,
         )
+        for name in ("main", "spare", "pause", "evict"):
+            wait_until(lambda name=name: ready(f"http://{self.address(name)}/-/ready"), timeout=60)
 
     def address(self, name: str) -> str:
         """Return where an exporter or a worker serves its metrics."""
@@ -94,14 +96,15 @@ class World:
             "500ms",
         ]
         self.processes[name] = Process(command, self.path / f"{name}.log")
-        wait_until(lambda: ready(f"http://{self.address(name)}/-/ready"), timeout=40)
 
-    def start_worker(self, role: str, server: RedisServer) -> None:
-        """Start a worker process and let Prometheus find it."""
+    def start_workers(self, roles: dict[str, RedisServer]) -> None:
+        """Start worker processes and let Prometheus find them once they work."""
         script = Path(__file__).with_name("alert_workers.py")
-        command = [sys.executable, str(script), role, server.url, str(self.ports[role])]
-        self.processes[role] = Process(command, self.path / f"{role}.log")
-        wait_until(lambda: ready(f"http://{self.address(role)}/metrics"), timeout=40)
+        for role, server in roles.items():
+            command = [sys.executable, str(script), role, server.url, str(self.ports[role])]
+            self.processes[role] = Process(command, self.path / f"{role}.log")
+        for role in roles:
+            wait_until(lambda role=role: ready(f"http://{self.address(role)}/metrics"), timeout=60)
         self._name_workers()
 
     def stop(self, name: str, sig: int = signal.SIGTERM) -> None:
@@ -156,9 +159,9 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def break_everything(world: World) -> None:
     """Inject each fault."""
-    for role in ("hold", "want", "duplicate", "hot"):
-        world.start_worker(role, world.main)
-    world.start_worker("renew", world.paused)
+    world.start_workers(
+        dict.fromkeys(("hold", "want", "duplicate", "hot"), world.main) | {"renew": world.paused}
+    )
     wait_until(lambda: world.client.exists("holding"), timeout=20)
     world.client.persist("lock:forever:1")
     world.stop("spare")
@@ -210,7 +213,7 @@ def await_webhook(world: World, lacking: Callable[[], list[tuple[str, str]]], ti
 
 def test_faults_raise_their_alerts_and_repairs_resolve_them(world: World) -> None:
     """No alert while all is well; each fault's alert reaches the webhook, and each repair resolves it."""
-    world.start_worker("healthy", world.main)
+    world.start_workers({"healthy": world.main})
     working = 'sum(increase(redis_lock_acquire_total{outcome="acquired"}[5s])) > 10'
     wait_until(lambda: world.prometheus.query(working), timeout=30, every=0.2, what="healthy load")
     healthy_until = time.monotonic() + TEN_MINUTES * 1.2
