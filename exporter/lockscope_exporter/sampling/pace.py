@@ -1,4 +1,4 @@
-"""When to read what changed: at once, or, if the reader allows it and changes come thick, many together. Pure."""
+"""When to read what changed: at once or, where a reader allows it and changes come thick, together. Pure."""
 
 from __future__ import annotations
 

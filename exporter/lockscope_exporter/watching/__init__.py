@@ -1,0 +1,1 @@
+"""Watching locks in a terminal: what changed between two looks, and a screen that shows both."""
