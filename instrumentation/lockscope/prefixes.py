@@ -114,7 +114,7 @@ class Prefixes:
         self.patterns = tuple(patterns)
         self.limit = limit
         self.overflowed = 0
-        self._known: set[str] = set(self.patterns)
+        self._known = {pattern: pattern for pattern in self.patterns}
         self._cache: dict[bytes | str, str] = {}
         self._lock = threading.Lock()
 
@@ -139,10 +139,11 @@ class Prefixes:
         return frozenset(self._known)
 
     def _admit(self, family: str) -> str:
-        if family in self._known:
-            return family
+        """Return one string for all keys of a family, or ``other``."""
+        known = self._known.get(family)
+        if known is not None:
+            return known
         with self._lock:
             if len(self._known) >= self.limit + len(self.patterns):
                 return OTHER
-            self._known.add(family)
-        return family
+            return self._known.setdefault(family, family)
