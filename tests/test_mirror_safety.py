@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 import redis
 
+from lockscope_exporter.connect import connect
 from lockscope_exporter.permissions import acl_rule
 from lockscope_exporter.sampling import open_source
+from lockscope_exporter.sampling.feeds.tracking import TrackingFeed
 from lockscope_exporter.targets import LockPattern, SamplingOptions, Target
 from mirroring import PATTERNS, assert_same, mirror, storm
 from servers import RedisServer, free_port, wait_until
@@ -337,3 +339,16 @@ def test_a_lag_of_a_quarter_second_at_most(server, client):
 def _value(source) -> bytes | None:
     state = source.lock(b"lock:1")
     return None if state is None else state.value
+
+
+def test_a_busy_reader_does_not_think_the_server_dead(server, client):
+    """A sign of life that came while nobody looked counts: only silence of the server is silence."""
+    connection = connect(server.url).connection_pool.get_connection()
+    feed = TrackingFeed(connection, [b"lock"], timeout=0.6)
+    asked = time.monotonic()
+    while time.monotonic() < asked + 0.55:
+        feed.drain(0.01)  # a PING goes out after half a second
+    wait_until(lambda: time.monotonic() > asked + 2.0)
+    client.set("lock:1", "x")
+    assert wait_until(lambda: feed.drain(0.01).anywhere) == {b"lock:1": 1}
+    feed.close()

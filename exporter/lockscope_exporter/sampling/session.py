@@ -92,6 +92,7 @@ class Session:
         self._start_feed(server)
         self._catch_up()
         self.live = True
+        self._report(server)
         while not self._node.stopping.is_set():
             self._node.stopping.wait(self._pace.wait(time.monotonic()))
             due = min(chore.due for chore in self._chores)

@@ -62,7 +62,8 @@ class Pushes:
             redis.ConnectionError, redis.TimeoutError: the connection is lost, or silent for too long.
         """
         connection = self._connection
-        if connection.can_read(timeout=min(wait, self._beat())):
+        # What has come already is taken before silence is judged: the caller may have been busy for long.
+        if connection.can_read(timeout=0) or connection.can_read(timeout=min(wait, self._beat())):
             for _ in range(_MAX_DRAIN):
                 answer = connection.read_response(push_request=True)
                 if answer is not PUSHED and not self._take(answer):
