@@ -24,6 +24,7 @@ COMMANDS: dict[str, Entry] = {
     "export": Entry("export", "Sample Redis and serve the metrics to Prometheus."),
     "explore": Entry("explore", "Open the lock explorer in a browser."),
     "ls": Entry("ls", "List the locks that are held now."),
+    "watch": Entry("watch", "Watch the locks live in the terminal, and what happens to them."),
     "contention": Entry("contention", "Show who wants which lock in vain: a short look at MONITOR."),
     "why": Entry("why", "Tell who holds a lock, whether the holder lives, and what to do."),
     "release": Entry("release", "Free one lock, if it is still the one that was seen."),
