@@ -22,7 +22,7 @@ from lockscope_dashboard.frames import (
     ttl,
 )
 from lockscope_dashboard.prometheus import Series
-from lockscope_exporter.state import Family, Holder, LockState
+from lockscope_exporter.state import Family, Holder, LockState, ProgressFamily
 
 NOW = 1_700_000_000.0
 HOLDER = Holder(
@@ -462,10 +462,19 @@ class TestSeries:
         assert (found["checks"][0], found["blocked"][0]) == (7.0, 3.0)
 
     def test_progress_states(self):
-        """Progress keys are laid out by state, with the longest silence."""
-        keys = pd.DataFrame({"prefix": ["p", "p"], "state": ["running", "stale"], "value": [3.0, 1.0]})
-        row = duplicates.progress_frame(keys, pairs(p=75)).iloc[0]
-        assert (row["running"], row["stale"], row["failed"], row["silence"]) == (3.0, 1.0, 0.0, 75.0)
+        """Progress keys are laid out by state, those with stale jobs first."""
+        calm = ProgressFamily(
+            "calm", 0, "default", {"running": 5, "stale": 0, "failed": 0, "completed": 9}, 0.0
+        )
+        stuck = ProgressFamily(
+            "stuck", 0, "default", {"running": 3, "stale": 1, "failed": 0, "completed": 0}, 75.0
+        )
+        frame = duplicates.progress_frame([calm, stuck])
+        assert list(frame["prefix"]) == ["stuck", "calm"]
+        row = frame.iloc[0]
+        assert (row["running"], row["stale"], row["failed"], row["silence"]) == (3, 1, 0, 75.0)
+        assert pd.isna(frame.iloc[1]["silence"])
+        assert duplicates.progress_frame([]).empty
 
 
 class CountingSource:

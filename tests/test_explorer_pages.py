@@ -38,6 +38,7 @@ def environment(server, monkeypatch):
     """Point the explorer at a clean Redis, with nothing of other tests remembered."""
     monkeypatch.setenv("LOCKSCOPE_REDIS_URL", server.url)
     monkeypatch.setenv("LOCKSCOPE_INTERVAL", "100ms")
+    monkeypatch.setenv("LOCKSCOPE_JOURNAL", "0")
     monkeypatch.delenv("LOCKSCOPE_PROMETHEUS_URL", raising=False)
     st.cache_resource.clear()
     st.cache_data.clear()
@@ -267,6 +268,25 @@ class TestHolders:
         assert [one["cells"]["who"]["text"] for one in found] == ["mail.digest", "order.sync"]
 
 
+class TestProgress:
+    """Job progress."""
+
+    def test_silent_job_is_stale(self, environment, client):
+        """A job that says it runs and has been silent for long is counted as stale, live from Redis."""
+        environment.setenv("LOCKSCOPE_PROGRESS", "progress:*")
+        at = time.time()
+        client.set("progress:1", json.dumps({"status": "running", "last_heartbeat": at - 600}))
+        client.set("progress:2", json.dumps({"status": "running", "last_heartbeat": at}))
+
+        def counted():
+            found = components(open_page("duplicates"), "grid")[-1]["rows"]
+            return found[0]["cells"] if found else None
+
+        cells = wait_until(counted, timeout=15, every=0.3, what="progress")
+        assert (cells["running"]["text"], cells["stale"]["text"]) == ("1", "1")
+        assert 500 < cells["silence"]["sort"] < 700
+
+
 class TestHealth:
     """How well lockscope sees."""
 
@@ -297,9 +317,8 @@ def test_redis_down_is_a_sentence_on_every_page(name, environment):
     """An unreachable Redis is said in words, never a traceback."""
     environment.setenv("LOCKSCOPE_REDIS_URL", f"redis://:secret@127.0.0.1:{free_port()}/0")
     app = open_page(name, **({"key": "lock:x"} if name == "lock" else {}))
-    if name != "duplicates":
-        assert "Redis cannot be read" in app.error[0].value
-        assert "refused" in app.error[0].value
+    assert "Redis cannot be read" in app.error[0].value
+    assert "refused" in app.error[0].value
     assert "secret" not in words(app)
 
 

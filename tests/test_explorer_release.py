@@ -68,6 +68,7 @@ def app(server, monkeypatch):
     monkeypatch.setenv("LOCKSCOPE_REDIS_URL", server.url)
     monkeypatch.setenv("LOCKSCOPE_INTERVAL", "100ms")
     monkeypatch.setenv("LOCKSCOPE_ALLOW_RELEASE", "1")
+    monkeypatch.setenv("LOCKSCOPE_JOURNAL", "0")
     monkeypatch.delenv("LOCKSCOPE_PROMETHEUS_URL", raising=False)
     st.cache_resource.clear()
 

@@ -11,8 +11,6 @@ WINDOWS: Final = {"15 min": "15m", "1 hour": "1h", "6 hours": "6h", "24 hours": 
 SECONDS: Final = {"15m": 900.0, "1h": 3600.0, "6h": 21600.0, "24h": 86400.0, "7d": 604800.0}
 POINTS: Final = 60
 
-progress: Final = f"sum by (prefix, state) ({catalog.PROGRESS_KEYS.name})"
-silence: Final = f"max by (prefix) ({catalog.PROGRESS_STALE.name})"
 waiters: Final = f"sum by (prefix) ({catalog.WAITERS.name})"
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from lockscope import catalog
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from collections.abc import Sequence
+
+    from lockscope_exporter.state import ProgressFamily
 
 
 def idempotency_frame(checks: pd.DataFrame) -> pd.DataFrame:
@@ -50,20 +55,28 @@ def starving_frame(attempts: pd.DataFrame, retries: pd.DataFrame) -> pd.DataFram
     return found.sort_values(["starving", "share", "refused"], ascending=[False, True, False], kind="stable")
 
 
-def progress_frame(keys: pd.DataFrame, stale: pd.DataFrame) -> pd.DataFrame:
-    """Count job-progress keys by state.
+def progress_frame(families: Sequence[ProgressFamily]) -> pd.DataFrame:
+    """Lay the job-progress keys of all prefixes out.
 
     Args:
-        keys: columns ``prefix``, ``state``, ``value``.
-        stale: columns ``prefix``, ``value``: longest silence of a running one, seconds.
+        families: of ``Source.progress``.
 
     Returns:
-        One row a prefix: the states, and ``silence`` (seconds, NaN if none runs).
+        One row a family, the most silent first: ``prefix``, ``db``, ``target``, a count a state, and
+        ``silence`` (seconds, NaN if no job says that it runs).
     """
-    wide = keys.pivot_table(index="prefix", columns="state", values="value", aggfunc="sum", fill_value=0.0)
-    wide = wide.reindex(columns=list(catalog.PROGRESS_STATES), fill_value=0.0)
-    wide["silence"] = stale.set_index("prefix")["value"]
-    return wide.reset_index().sort_values(["stale", "running"], ascending=False, kind="stable")
+    rows = [
+        {
+            "prefix": family.prefix,
+            "db": family.db,
+            "target": family.target,
+            **{state: family.keys.get(state, 0) for state in catalog.PROGRESS_STATES},
+            "silence": family.silent_seconds or math.nan,
+        }
+        for family in families
+    ]
+    frame = pd.DataFrame(rows, columns=["prefix", "db", "target", *catalog.PROGRESS_STATES, "silence"])
+    return frame.sort_values(["stale", "running", "prefix"], ascending=[False, False, True], kind="stable")
 
 
 def _wide(frame: pd.DataFrame, outcomes: tuple[str, ...]) -> pd.DataFrame:

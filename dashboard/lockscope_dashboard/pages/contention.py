@@ -83,9 +83,9 @@ def who_blocks_whom() -> None:
         return
     st.subheader("Who blocks whom", anchor=False)
     st.caption(
-        f"Refused calls of the last {text.duration(blocking.RECENT)}, from the journal: thicker, more often."
+        f"Refused calls of the last {blocking.RECENT / 60:.0f} minutes, from the journal; thick is often."
     )
-    st.graphviz_chart(blocking.to_dot(edges, dark=st.context.theme.type == "dark"), width="stretch")
+    st.graphviz_chart(blocking.to_dot(edges, dark=st.context.theme.type == "dark"), width="content")
 
 
 def table(frame: pd.DataFrame) -> None:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
 from lockscope import catalog
-from lockscope_dashboard import history, pages, queries, text
+from lockscope_dashboard import history, pages, source, text
 from lockscope_dashboard.frames import duplicates as frames
-from lockscope_dashboard.frames.series import instant_frame
 from lockscope_dashboard.views import grid, health, origin, refresh, window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pandas as pd
+
+
+MARKS: Final = {"stale": "bad", "failed": "warn"}
 
 
 def page() -> None:
@@ -28,26 +30,32 @@ def page() -> None:
 
 def live(chosen: window.Window | None) -> None:
     """Draw everything, at every refresh."""
+    board = source.board()
+    nodes = board.source.nodes()
+    health.draw(nodes)
     asking = history.Asking()
     counts: history.Counts | None = history.from_journal()
     if chosen is not None:
         counts = history.PrometheusCounts(asking, chosen.length, chosen.at(time.time()))
     if counts is None:
         origin.teach("duplicates and starving jobs")
-        return
+    else:
+        draw_counts(counts, asking, chosen.past if chosen else "the journal")
+    draw_progress(frames.progress_frame(board.source.progress()))
+    origin.draw(asking, journal=counts is not None)
+    st.caption(health.freshness(nodes))
+
+
+def draw_counts(counts: history.Counts, asking: history.Asking, when: str) -> None:
+    """Draw what workers counted."""
     checks = frames.idempotency_frame(counts.counted(catalog.IDEMPOTENCY, "prefix", "job_type", "outcome"))
     starving = frames.starving_frame(
         counts.counted(catalog.ACQUIRE, "prefix", "job_type", "outcome"),
         counts.counted(catalog.RETRY, "prefix", "job_type"),
     )
-    keys = instant_frame(asking.instant(queries.progress), "prefix", "state")
-    silence = instant_frame(asking.instant(queries.silence), "prefix")
     if not asking.trouble:
-        when = chosen.past if chosen else "the journal"
         draw_checks(checks, when)
         draw_starving(starving, when)
-        draw_progress(frames.progress_frame(keys, silence), known=asking.available)
-    origin.draw(asking, journal=True)
 
 
 def draw_checks(frame: pd.DataFrame, when: str) -> None:
@@ -107,7 +115,7 @@ def draw_table(frame: pd.DataFrame, numbers: list[tuple[str, str, str]], *, key:
     grid.draw(columns, drawn, key=key, caption=key, empty=empty)
 
 
-def draw_progress(frame: pd.DataFrame, *, known: bool) -> None:
+def draw_progress(frame: pd.DataFrame) -> None:
     """Draw the job-progress keys."""
     st.subheader("Job progress", anchor=False)
     columns = [
@@ -120,10 +128,17 @@ def draw_progress(frame: pd.DataFrame, *, known: bool) -> None:
     rows: Iterable[Any] = frame.itertuples()
     drawn = [
         {
-            "name": row.prefix,
+            "name": f"{row.target} {row.db} {row.prefix}",
             "cells": {
                 "prefix": grid.cell(text.safe(row.prefix), mono=True),
-                **{state: grid.amount(getattr(row, state)) for state in catalog.PROGRESS_STATES},
+                **{
+                    state: grid.cell(
+                        f"{getattr(row, state):,}",
+                        sort=int(getattr(row, state)),
+                        mark=MARKS.get(state if getattr(row, state) else "", ""),
+                    )
+                    for state in catalog.PROGRESS_STATES
+                },
                 "silence": grid.cell(text.duration(row.silence), sort=grid.known(row.silence)),
             },
         }
@@ -134,10 +149,8 @@ def draw_progress(frame: pd.DataFrame, *, known: bool) -> None:
         drawn,
         key="progress",
         caption="Job progress",
-        empty="No job-progress key is watched. Name them to the exporter: "
-        "lockscope export --progress 'PATTERN'."
-        if known
-        else "Job progress comes from the exporter by way of Prometheus: --prometheus-url.",
+        empty="No job-progress key is watched, or there is none. Name them: "
+        "lockscope explore --progress 'PATTERN'.",
     )
 
 

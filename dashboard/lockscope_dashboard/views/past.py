@@ -76,7 +76,7 @@ def blocked(recorded: Sequence[Recorded], now: float) -> None:
     lines = [f"- {literal(story.waiter_line(one, now))}" for one in shown]
     if len(found) > len(shown):
         lines.append(f"- and {len(found) - len(shown):,} more")
-    span = text.duration(story.RECENT)
+    span = f"{story.RECENT / 60:.0f} minutes"
     st.warning(f"**Blocked by it in the last {span}**\n\n" + "\n".join(lines), icon=":material/front_hand:")
 
 
