@@ -23,7 +23,7 @@ class Exporter:
     """A running ``lockscope export`` on a free port; a context manager.
 
     Args:
-        url: where Redis is.
+        url: where Redis is; empty if ``arguments`` say it.
         arguments: further words of the command line.
         env: further environment variables.
         tls: the exporter serves TLS.
@@ -33,7 +33,8 @@ class Exporter:
         self, url: str, *arguments: str, env: Mapping[str, str] | None = None, tls: bool = False
     ) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="ls-export-")
-        command = [SCRIPT, "export", "--redis-url", url, "--listen", "127.0.0.1:0", *arguments]
+        where = ["--redis-url", url] if url else []
+        command = [SCRIPT, "export", *where, "--listen", "127.0.0.1:0", *arguments]
         self.process = Process(command, Path(self.folder.name) / "log", env)
         self.tls = tls
         try:
