@@ -9,14 +9,10 @@ from __future__ import annotations
 import json
 import shutil
 import statistics
-import sys
 import time
-from pathlib import Path
 
 import psutil
 from playwright.sync_api import sync_playwright
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # benchmarks run outside of pytest
 
 from explorer_stage import Folder, start_explorer
 from lockscope import tokens
@@ -62,7 +58,7 @@ def in_process(server: RedisServer) -> dict[str, float]:
     board = Board(open_source(options.targets(), options.sampling()), clock=lambda: clock[0])
     board.source.start()
     try:
-        wait_until(lambda: len(board.source.locks()) == LOCKS, timeout=30, what="sampled")
+        wait_until(lambda: len(board.source.locks()) == LOCKS, timeout=120, what="sampled")
         viewers = [
             (frames.Filters(), "state"),
             (frames.Filters(q="work:99"), "ttl"),
@@ -130,12 +126,12 @@ def main() -> None:
     server = RedisServer(port=None)
     try:
         fill(server)
-        results = in_process(server) | in_browser(server)
+        print(f"explorer, {LOCKS:,} live locks")
+        for measure in (in_process, in_browser):
+            for name, value in measure(server).items():
+                print(f"  {name:<50}{value:>10.2f}", flush=True)
     finally:
         server.close()
-    print(f"explorer, {LOCKS:,} live locks")
-    for name, value in results.items():
-        print(f"  {name:<50}{value:>10.2f}")
 
 
 if __name__ == "__main__":
