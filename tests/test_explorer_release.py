@@ -72,8 +72,9 @@ def app(server, monkeypatch):
     monkeypatch.delenv("LOCKSCOPE_PROMETHEUS_URL", raising=False)
     st.cache_resource.clear()
 
-    def open_lock(key):
+    def open_lock(key, user=None):
         page = AppTest.from_file(str(APP), default_timeout=30)
+        page.user = user or {}
         page.switch_page("pages/lock.py")
         page.query_params["key"] = key
         page.run()
@@ -192,6 +193,48 @@ def test_hostile_key_is_freed_by_its_text(app, client):
     page.checkbox(key="release-force").check()
     press(page, "Release")
     assert client.keys("lock:*") == [b"lock:\xff<b>"]
+
+
+@pytest.mark.parametrize(
+    ("user", "offered"),
+    [(SIGNED_OUT, "Sign in"), (BOB, ""), (ANN, "Release this lock …")],
+)
+def test_with_sign_in_only_named_roles_get_the_button(app, client, monkeypatch, user, offered):
+    """Signed out one may sign in, without a role one gets the reason, with one the button."""
+    monkeypatch.setenv("LOCKSCOPE_RELEASE_ROLES", "oncall, sre")
+    hold(client, "lock:order:1")
+    labels = [one.label for one in app("lock:order:1", user).button]
+    assert [label for label in labels if label.startswith(("Sign in", "Release"))] == (
+        [offered] if offered else []
+    )
+
+
+def test_role_taken_away_while_the_dialog_is_open_counts(app, client, monkeypatch):
+    """The right to free is asked for again when the button is pressed, not only when the dialog opens."""
+    monkeypatch.setenv("LOCKSCOPE_RELEASE_ROLES", "sre")
+    hold(client, "lock:order:1")
+    page = press(app("lock:order:1", ANN), "Release this lock …")
+    page.text_input(key="release-key").set_value("lock:order:1")
+    page.text_input(key="release-reason").set_value("stuck")
+    page.checkbox(key="release-force").check()
+    page.user = BOB
+    button = next((one for one in page.button if one.label == "Release"), None)
+    assert button is not None
+    button.click().run()
+    assert client.exists("lock:order:1")
+
+
+def test_signed_in_person_is_named_in_the_audit_trail(app, client, monkeypatch):
+    """The trail holds the e-mail address of who freed the lock."""
+    monkeypatch.setenv("LOCKSCOPE_RELEASE_ROLES", "sre")
+    hold(client, "lock:order:1")
+    page = press(app("lock:order:1", ANN), "Release this lock …")
+    page.text_input(key="release-key").set_value("lock:order:1")
+    page.text_input(key="release-reason").set_value("stuck")
+    page.checkbox(key="release-force").check()
+    press(page, "Release")
+    assert not client.exists("lock:order:1")
+    assert read_audit(client)[0].user == "ann@example.org"
 
 
 def test_no_button_while_releases_are_off(app, client, monkeypatch):
