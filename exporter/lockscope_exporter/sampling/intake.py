@@ -102,8 +102,8 @@ class Intake:
         return self._read(keys, {}, cause, None)
 
     def knows(self, key: bytes) -> bool:
-        """Tell whether a key held a lock when last read."""
-        return self._ledger.knows(self.db, key)
+        """Tell whether a key held a lock here when last read."""
+        return self._ledger.knows(self.db, key, self._node)
 
     def suspects(self, keys: Iterable[bytes]) -> list[bytes]:
         """Return the keys that do not look like what the ledger says of them; touches none of them."""

@@ -196,8 +196,8 @@ class Ledger:
         mine = bool(entries) and entries[0].node == node
         return mine and not any(_coming(entry, now) for entry in entries)
 
-    def knows(self, db: int, key: bytes) -> bool:
-        """Tell whether a key held a lock when last read."""
+    def knows(self, db: int, key: bytes, _node: str = "") -> bool:
+        """Tell whether a key held a lock when last read, on whichever node: each key is on one alone."""
         return key in self._dbs.get(db, ())
 
     def agrees(self, db: int, node: str, glance: Glance, now: float, jitter: float) -> bool:

@@ -131,9 +131,9 @@ class QuorumLedger:
         copy = self._copies.get((db, key), {}).get(node)
         return copy is not None and not coming(copy.decoded, now)
 
-    def knows(self, db: int, key: bytes) -> bool:
-        """Tell whether any server had a copy of a lock of this key when last read."""
-        return bool(self._copies.get((db, key)))
+    def knows(self, db: int, key: bytes, node: str) -> bool:
+        """Tell whether a server had a copy of a lock of this key when last read; the others do not count."""
+        return node in self._copies.get((db, key), {})
 
     def agrees(self, db: int, node: str, glance: Glance, now: float, jitter: float) -> bool:
         """Tell whether a glance at a key on one server fits what is known."""
