@@ -56,8 +56,8 @@ def locks_frame(locks: Sequence[LockState]) -> pd.DataFrame:
     Returns:
         One row a lock, in the order given, indexed 0..n-1, with the columns ``id`` (what names the key in a
         URL), ``key``, ``field``, ``prefix``, ``dialect``, ``db``, ``target``, ``node``, ``state``
-        (categorical, worst first), ``evidence``, ``holder`` (host or "unknown"), ``pid``, ``worker``,
-        ``job``, ``job_id``, ``alive``, ``holders`` (count), ``age`` and ``expected`` (seconds),
+        (categorical, worst first), ``evidence``, ``holder`` (host or "unknown"), ``pid``,
+        ``fingerprint``, ``worker``, ``job``, ``job_id``, ``alive``, ``holders`` (count), ``age`` and ``expected`` (seconds),
         ``at_least`` (age is a lower bound), ``deadline`` and ``sampled_at`` (unix seconds), ``ttl``
         (seconds at ``sampled_at``, NaN without expiry), ``lease`` (seconds that a full bar stands for),
         ``ttl_expected``, ``renewals``, ``weak_owner``. Text is printable, see ``text.show``.
@@ -78,6 +78,7 @@ def locks_frame(locks: Sequence[LockState]) -> pd.DataFrame:
             "evidence": _strings(["\n".join(lock.evidence) for lock in locks]),
             "holder": _strings([text.safe(one.host) or NO_HOLDER if one else NO_HOLDER for one in first]),
             "pid": pd.array([one.pid if one else None for one in first], dtype="Int64"),
+            "fingerprint": _strings([one.fingerprint if one else "" for one in first]),
             "worker": _strings([one.worker or "" if one else "" for one in first]),
             "job": _strings([text.safe(one.job_type) if one else "" for one in first]),
             "job_id": _strings([text.safe(one.job_id) if one else "" for one in first]),

@@ -46,7 +46,7 @@ def live(chosen: window.Window | None) -> None:
     who_blocks_whom()
     st.subheader("Seen in Redis", anchor=False)
     seen(live_frames.families_frame(snapshot.families))
-    st.caption(health.freshness(snapshot.nodes))
+    health.foot(snapshot.nodes)
 
 
 def past(asking: history.Asking, chosen: window.Window) -> None:

@@ -43,7 +43,7 @@ def live(chosen: window.Window | None) -> None:
         draw_counts(counts, asking, chosen.past if chosen else "the journal")
     draw_progress(frames.progress_frame(board.source.progress()))
     origin.draw(asking, journal=counts is not None)
-    st.caption(health.freshness(nodes))
+    health.foot(nodes)
 
 
 def draw_counts(counts: history.Counts, asking: history.Asking, when: str) -> None:

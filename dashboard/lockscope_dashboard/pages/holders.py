@@ -51,7 +51,7 @@ def live(by: By) -> None:
     )
     if len(found) > MOST:
         st.caption(f"The first {MOST} of {len(found):,}; search on the page of live locks for the others.")
-    st.caption(health.freshness(snapshot.nodes))
+    health.foot(snapshot.nodes)
 
 
 def summary(groups: int, frame: Any, by: By) -> None:

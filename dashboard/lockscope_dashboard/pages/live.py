@@ -62,7 +62,7 @@ def live() -> None:
         on_page=go_to,
     )
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
-        st.caption(health.freshness(snapshot.nodes))
+        health.foot(snapshot.nodes)
         draw_export(filters, sort, descending=direction == "desc")
     if opened:
         st.switch_page("pages/lock.py", query_params=opened)

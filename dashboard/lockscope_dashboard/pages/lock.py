@@ -61,7 +61,7 @@ def one(params: dict[str, str]) -> None:
         history(
             text.unshow(params["key"]), int(params["db"]) if params.get("db", "").isdecimal() else None, []
         )
-    st.caption(health.freshness(snapshot.nodes))
+    health.foot(snapshot.nodes)
 
 
 def draw(lock: LockState, now: float) -> None:

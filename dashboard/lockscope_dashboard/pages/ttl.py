@@ -51,7 +51,7 @@ def live(chosen: window.Window | None) -> None:
     if counts is None:
         origin.teach("hold times by quantile")
     origin.draw(asking, journal=counts is not None)
-    st.caption(health.freshness(snapshot.nodes))
+    health.foot(snapshot.nodes)
 
 
 def load(counts: history.Counts | None, leases: dict[str, float], families: Sequence[Family]) -> pd.DataFrame:

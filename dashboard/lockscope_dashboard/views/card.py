@@ -67,6 +67,11 @@ def facts(lock: LockState) -> list[dict[str, Any]]:
     if lock.field is not None:
         found.append(("Field", text.show(lock.field), "", True))
     found.append(("Database", f"{lock.db} on {lock.node or lock.target}", "", False))
+    if lock.quorum is not None:
+        copies, servers = lock.quorum
+        found.append(
+            ("Redlock copies", f"{copies} of {servers} servers", "a majority is needed to hold it", False)
+        )
     if lock.weak_owner:
         found.append(("Owner value", "constant or shared: a release cannot be verified", "", False))
     return [

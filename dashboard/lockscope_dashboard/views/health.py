@@ -29,6 +29,11 @@ def freshness(nodes: Sequence[NodeStatus]) -> str:
     return f"Sampled {text.ago(oldest)} · feed: {modes} · {where}"
 
 
+def foot(nodes: Sequence[NodeStatus]) -> None:
+    """Draw how fresh the data is, below it."""
+    st.caption(literal(freshness(nodes)))
+
+
 def problems(nodes: Sequence[NodeStatus]) -> list[str]:
     """List what an operator should know about the data: servers that do not answer, first of all."""
     found = []

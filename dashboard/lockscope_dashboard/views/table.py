@@ -10,6 +10,7 @@ import streamlit as st
 
 from lockscope_dashboard import text
 from lockscope_dashboard.components import load
+from lockscope_dashboard.frames.locks import NO_HOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,6 +122,8 @@ def _row(row: Any) -> dict[str, Any]:
     params = link_params(row)
     pid = "" if pd.isna(row.pid) else str(row.pid)
     who = row.holder + (f" / {pid}" if pid else "")
+    if row.holder == NO_HOLDER and row.fingerprint:
+        who = f"unknown, token {row.fingerprint}"
     since = None if pd.isna(row.age) else row.sampled_at - row.age
     deadline = _number(row.deadline)
     where = " · ".join(
