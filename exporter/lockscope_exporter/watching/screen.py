@@ -42,7 +42,10 @@ def frame(board: Board, width: int, height: int) -> list[Text]:
         lines.append(_heading("EVENTS", width))
         happened = [_event(one, width) for one in board.lines(events)]
         lines += happened + [Text("")] * (events - len(happened))
-    return [*lines, *foot][:room]
+    lines = [*lines, *foot][:room]
+    for line in lines:
+        line.truncate(width)
+    return lines
 
 
 def table(board: Board, width: int, height: int) -> list[Text]:
@@ -118,7 +121,7 @@ def _title(board: Board, width: int) -> Text:
     paused = "  PAUSED" if board.paused else ""
     text = f"{shown(board.where, 60)}  {modes}  {summary(board.locks)}{paused}"
     room = max(width - len(clock) - len(_GAP), 1)
-    line = Text(f"{_fit(text, room)}{_GAP}{clock}"[: max(width, 1)])
+    line = Text(set_cell_size(f"{_fit(text, room)}{_GAP}{clock}", width))
     line.stylize("reverse")
     return line
 

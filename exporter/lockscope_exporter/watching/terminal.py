@@ -12,7 +12,7 @@ import time
 import tty
 from typing import TYPE_CHECKING, Any, Self
 
-from rich.console import Group
+from rich.console import ConsoleDimensions, Group
 from rich.live import Live
 
 if TYPE_CHECKING:
@@ -60,13 +60,18 @@ class Terminal:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines, as they are now."""
-        return self._console.size.width, self._console.size.height
+        """Columns and lines, as they are now, whatever COLUMNS and LINES were set to at the start."""
+        try:
+            size = os.get_terminal_size(sys.stdout.fileno())
+        except (OSError, ValueError):
+            return self._console.size.width, self._console.size.height
+        return max(size.columns, 1), max(size.lines, 1)
 
     def show(self, lines: Sequence[Text]) -> None:
         """Show a frame."""
         if self._suspend:
             self._stop()
+        self._console.size = ConsoleDimensions(*self.size)
         for line in lines:
             line.no_wrap = True
         self._live.update(Group(*lines), refresh=True)
