@@ -56,10 +56,10 @@ def locks_frame(locks: Sequence[LockState]) -> pd.DataFrame:
     Returns:
         One row a lock, in the order given, indexed 0..n-1, with the columns ``id`` (what names the key in a
         URL), ``key``, ``field``, ``prefix``, ``dialect``, ``db``, ``target``, ``node``, ``state``
-        (categorical, worst first), ``evidence``, ``holder`` (host or "unknown"), ``pid``,
-        ``fingerprint``, ``worker``, ``job``, ``job_id``, ``alive``, ``holders`` (count), ``age`` and ``expected`` (seconds),
-        ``at_least`` (age is a lower bound), ``deadline`` and ``sampled_at`` (unix seconds), ``ttl``
-        (seconds at ``sampled_at``, NaN without expiry), ``lease`` (seconds that a full bar stands for),
+        (categorical, worst first), ``evidence``, ``holder`` (host or "unknown"), ``pid``, ``fingerprint``,
+        ``worker``, ``job``, ``job_id``, ``alive``, ``holders`` (count), ``age`` and ``expected`` (seconds),
+        ``at_least`` (age is a lower bound), ``deadline`` and ``sampled_at`` (unix seconds), ``ttl`` (seconds
+        at ``sampled_at``, NaN without expiry), ``lease`` (seconds that a full bar stands for),
         ``ttl_expected``, ``renewals``, ``weak_owner``. Text is printable, see ``text.show``.
     """
     shown = [text.show(lock.key) for lock in locks]

@@ -115,7 +115,7 @@ def row_of(row: Any) -> dict[str, Any]:
         name: grid.cell(text.duration(getattr(row, name)), sort=grid.known(getattr(row, name)))
         for name in QUANTILES
     }
-    share = 0.0 if row.share != row.share else float(row.share)
+    share = grid.known(row.share) or 0.0
     return {
         "name": row.prefix,
         "cells": {

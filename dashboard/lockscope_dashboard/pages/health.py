@@ -9,12 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import streamlit as st
 
 from lockscope import _version
-from lockscope_dashboard import pages, source, text, trail
+from lockscope_dashboard import pages, source, text
 from lockscope_dashboard.frames import families as frames
-from lockscope_dashboard.views import grid, health, refresh
-from lockscope_exporter.connect import ConnectError
-from lockscope_exporter.doctor.finding import by_severity
-from lockscope_exporter.release import FREED
+from lockscope_dashboard.views import audit, doctor, grid, health, refresh
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,8 +20,6 @@ if TYPE_CHECKING:
 
     from lockscope_exporter.state import NodeStatus
 
-CHECKED: Final = "lockscope_checked"
-SEVERITIES: Final = {"critical": "bad", "warning": "warn", "unknown": "", "note": "", "ok": "good"}
 VERSIONS: Final = ("redis", "hiredis", "streamlit", "pandas")
 MODES: Final = {
     "tracking": "the server announces every change of a watched key",
@@ -37,7 +32,7 @@ def page() -> None:
     """Draw the page."""
     interval = refresh.header("Audit and health", default="5 s")
     st.fragment(run_every=interval)(live)()
-    draw_doctor()
+    doctor.draw()
     st.subheader("Versions", anchor=False)
     st.caption(" · ".join(f"{name} {number}" for name, number in versions().items()))
 
@@ -51,87 +46,7 @@ def live() -> None:
     st.subheader("Findings", anchor=False)
     draw_findings(snapshot.nodes, frames.families_frame(snapshot.families))
     st.subheader("Locks freed by hand", anchor=False)
-    draw_audit()
-
-
-def draw_audit() -> None:
-    """Draw the latest attempts to free a lock."""
-    entries, trouble = trail.audit()
-    if trouble:
-        st.warning(health.literal(trouble), icon=":material/cloud_off:")
-    columns = [
-        grid.column("at", "When"),
-        grid.column("outcome", "Outcome"),
-        grid.column("key", "Lock", long=True),
-        grid.column("holder", "Held by", long=True),
-        grid.column("user", "Freed by"),
-        grid.column("reason", "Reason", long=True),
-    ]
-    now = source.board().clock()
-    rows = [
-        {
-            "name": f"{entry.id} {entry.attempt}",
-            "cells": {
-                "at": grid.cell(
-                    text.ago(max(0.0, now - entry.at)), title=text.absolute(entry.at), sort=-entry.at
-                ),
-                "outcome": grid.cell(
-                    entry.outcome,
-                    mark="good" if entry.outcome in FREED else "warn",
-                    note="forced" if entry.forced else "",
-                    title=entry.detail,
-                ),
-                "key": grid.cell(text.cut(text.show(entry.key), 200), mono=True),
-                "holder": grid.cell(entry.holder, note=f"token {entry.owner}" if entry.owner else ""),
-                "user": entry.user,
-                "reason": entry.reason,
-            },
-        }
-        for entry in entries
-    ]
-    grid.draw(
-        columns, rows, key="audit", caption="Attempts to free a lock", empty="No lock was ever freed by hand."
-    )
-
-
-def draw_doctor() -> None:
-    """Draw doctor's findings, once asked for."""
-    st.subheader("Doctor", anchor=False)
-    if st.button(
-        "Check now", icon=":material/stethoscope:", help="Looks over settings and keys; some seconds."
-    ):
-        with st.spinner("Checking servers, permissions, patterns and TTLs …"):
-            try:
-                st.session_state[CHECKED] = (source.board().clock(), trail.examined())
-            except ConnectError as error:
-                st.error(health.literal(str(error)), icon=":material/cloud_off:")
-                return
-    at, found = st.session_state.get(CHECKED, (None, []))
-    if at is None:
-        st.caption(
-            "Checks settings, permissions, patterns, owner values and TTLs, as `lockscope doctor` does."
-        )
-        return
-    columns = [
-        grid.column("severity", "Severity"),
-        grid.column("text", "Finding", long=True),
-        grid.column("fix", "What to do", long=True),
-    ]
-    rows = [
-        {
-            "name": f"{number} {finding.check}",
-            "cells": {
-                "severity": grid.cell(finding.severity, mark=SEVERITIES[finding.severity], sort=number),
-                "text": grid.cell(
-                    text.safe(finding.text), note=text.safe(f"{finding.check} {finding.where}")
-                ),
-                "fix": text.safe(finding.fix),
-            },
-        }
-        for number, finding in enumerate(sorted(found, key=by_severity))
-    ]
-    grid.draw(columns, rows, key="doctor", caption="Doctor's findings", empty="Nothing was found.")
-    st.caption(f"Checked {text.absolute(at)}.")
+    audit.draw()
 
 
 def draw_nodes(nodes: Sequence[NodeStatus]) -> None:

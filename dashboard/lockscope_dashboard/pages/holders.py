@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
@@ -103,7 +104,7 @@ def row_of(row: Any, by: By, now: float) -> dict[str, Any]:
         "who": who,
         "locks": grid.cell(f"{row.locks:,}", sort=int(row.locks)),
         "states": grid.states(states),
-        "oldest": grid.cell(text.duration(row.oldest), sort=None if row.oldest != row.oldest else row.oldest),
+        "oldest": grid.cell(text.duration(row.oldest), sort=grid.known(row.oldest)),
     }
     if by != "job":
         cells["jobs"] = text.cut(text.safe(row.jobs), 200)
@@ -118,7 +119,7 @@ def row_of(row: Any, by: By, now: float) -> dict[str, Any]:
 def life(row: Any, now: float) -> dict[str, Any]:
     """Say whether a process lives."""
     if row.gone:
-        since = "" if row.gone_since != row.gone_since else f"left {text.ago(now - row.gone_since)}"
+        since = "" if math.isnan(row.gone_since) else f"left {text.ago(now - row.gone_since)}"
         return grid.cell("gone", mark="bad", note=since, sort=0)
     if row.alive:
         return grid.cell("alive", mark="good", sort=2)
