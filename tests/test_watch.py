@@ -406,7 +406,7 @@ def screen(server, client) -> Iterator[Screen]:
     with Screen(
         [SCRIPT, "watch", "--redis-url", server.url, "--locks", "lock:*", "--refresh", "0.1s"]
     ) as found:
-        wait_until(lambda: "lock:order:42" in found.read(), 20)
+        wait_until(lambda: "lock:order:42" in found.read(), 60)
         yield found
 
 
@@ -461,7 +461,7 @@ def test_a_server_that_goes_and_comes_back(own_server):
     own_server.client().set("lock:a", "t" * 20, px=600_000)
     words = ["--redis-url", own_server.url, "--locks", "lock:*", "--refresh", "0.1s", "--timeout", "0.5s"]
     with Screen([SCRIPT, "watch", *words]) as shown:
-        wait_until(lambda: "lock:a" in shown.read(), 20)
+        wait_until(lambda: "lock:a" in shown.read(), 60)
         own_server.signal(signal.SIGSTOP)
         wait_until(lambda: "not connected" in shown.read())
         assert "released" not in shown.read()
@@ -489,7 +489,7 @@ def following(server, tmp_path) -> Iterator[Callable[..., Process]]:
 def test_a_pipe_gets_lines(following, client):
     """Without a terminal there is a line an event, at once, without colours; Ctrl-C ends with status 0."""
     process = following("--refresh", "0.1s")
-    wait_until(lambda: "watching 127.0.0.1" in process.output(), 20)
+    wait_until(lambda: "watching 127.0.0.1" in process.output(), 60)
     client.set("lock:a", "t" * 20, px=700)
     wait_until(lambda: re.search(r"^\d\d:\d\d:\d\d  acquired +lock:a", process.output(), re.MULTILINE))
     wait_until(lambda: re.search(r"  expired +lock:a  after", process.output()))
@@ -509,7 +509,7 @@ def test_the_journal_adds_waiting_and_losses(following, client):
 
     write(1, events.RELEASE_LOST, time.time() - 60)
     process = following("--json", "--refresh", "0.1s")
-    wait_until(lambda: client.client_list(_type="normal") and reading(client), 20)
+    wait_until(lambda: client.client_list(_type="normal") and reading(client), 60)
     write(2, events.CONTENDED, time.time())
     write(3, events.RENEW_LOST, time.time())
     wait_until(lambda: len(process.output().splitlines()) >= 2)

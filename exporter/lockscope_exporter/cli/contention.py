@@ -108,7 +108,8 @@ def chosen(options: Options, wanted: tuple[str, ...], timeout: float) -> list[Se
         UrlError, ConnectError: they cannot be found.
         CommandError: there is no node of a wanted name.
     """
-    found = [server for target in options.targets() for server in servers(target.url, timeout)]
+    every = [server for target in options.targets() for server in servers(target.url, timeout)]
+    found = list({server.name: server for server in every}.values())  # MONITOR shows all databases at once
     unknown = set(wanted) - {server.name for server in found}
     if unknown:
         names = ", ".join(server.name for server in found)

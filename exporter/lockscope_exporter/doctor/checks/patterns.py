@@ -28,7 +28,8 @@ def matching(evidence: Evidence) -> Iterator[Finding]:
             yield from _pattern(space, count, explicit=evidence.explicit)
         matched = sum(count.locks for count in space.patterns)
         if matched:
-            text = f"{matched:,} keys match and are locks{_part(space)}"
+            what = "1 key matches and is a lock" if matched == 1 else f"{matched:,} keys match and are locks"
+            text = f"{what}{_part(space)}"
             yield Finding("patterns", "ok", text, "", _place(space))
 
 

@@ -20,7 +20,8 @@ def advice(evidence: Evidence) -> Iterator[Finding]:
     judged = [found for _, holds in sorted(evidence.holds.items()) if (found := _judged(holds)) is not None]
     yield from judged
     if not judged and evidence.families:
-        text = f"no advice yet: fewer than 20 holds are known of any prefix after {span(evidence.watched)}"
+        after = f" after {span(evidence.watched)}" if evidence.watched else ""
+        text = f"no advice yet: fewer than 20 holds are known of any prefix{after}"
         fix = "give the exporter's --state-file, turn the journal on, or watch for longer (--observe 60s)"
         yield Finding("ttl", "unknown", text, fix)
     for source, why in evidence.unread.items():
