@@ -42,7 +42,7 @@ def mirror(*urls: str, targets: Sequence[Target] = (), **options: Any) -> Iterat
     source = open_source(chosen, SamplingOptions(**options))
     source.start()
     try:
-        assert source.wait_ready(40), source.nodes()
+        assert source.wait_ready(60), source.nodes()
         yield source
     finally:
         source.stop()
@@ -103,7 +103,7 @@ def differences(source: Source, clients: Iterable[tuple[int, redis.Redis]], **kw
 
 
 def assert_same(
-    source: Source, clients: Iterable[tuple[int, redis.Redis]], timeout: float = 20.0, **kwargs: Any
+    source: Source, clients: Iterable[tuple[int, redis.Redis]], timeout: float = 45.0, **kwargs: Any
 ) -> None:
     """Fail unless the mirror comes to agree with the server entirely."""
     clients = list(clients)

@@ -238,3 +238,16 @@ def test_what_was_there_before(server, client):
 
 def _debug(client) -> bool:
     return client.config_get("enable-debug-command").get("enable-debug-command") == "yes"
+
+
+def test_locks_without_ttl_cost_no_more_than_others(server, client):
+    """Locks whose value has to be read to be verified are verified as seldom as any."""
+    with mirror(server.url) as source:
+        for number in range(20):
+            client.set(f"lock:{number}", A)
+        wait_until(lambda: len(source.locks()) == 20)
+        client.config_resetstat()
+        began = time.monotonic()
+        wait_until(lambda: time.monotonic() - began > 1.0)
+        calls = client.info("commandstats").get("cmdstat_mget", {"calls": 0})["calls"]
+        assert calls <= 2

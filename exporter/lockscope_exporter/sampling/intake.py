@@ -133,6 +133,9 @@ class Intake:
             live = len(self._ledger.keys(self.db, self._node)) if early else 0
         return set(early[: self.evictions(len(early), live)]) if early else set()
 
+    def _is_string(self, key: bytes) -> bool:
+        return self._ledger.is_string(self.db, key)
+
     def _chunks(self, keys: Iterable[bytes]) -> Iterator[Sequence[Asked]]:
         chunk: list[Asked] = []
         for key in keys:
@@ -155,7 +158,7 @@ class Intake:
             for chunk in self._chunks(keys):
                 asked = chunk
                 for _ in range(_ROUNDS):
-                    sample = self.reader.read(asked, self.knows)
+                    sample = self.reader.read(asked, self._is_string)
                     self.last = time.monotonic()
                     differing |= self._hand_over(sample, dict(asked), changes, cause, at)
                     asked = sample.again

@@ -200,6 +200,11 @@ class Ledger:
         """Tell whether a key held a lock when last read, on whichever node: each key is on one alone."""
         return key in self._dbs.get(db, ())
 
+    def is_string(self, db: int, key: bytes) -> bool:
+        """Tell whether a key was a string with a lock when last read."""
+        entries = self._dbs.get(db, {}).get(key, ())
+        return bool(entries) and entries[0].decoded.value is not None
+
     def agrees(self, db: int, node: str, glance: Glance, now: float, jitter: float) -> bool:
         """Tell whether a glance at a key fits what the ledger says of it.
 
@@ -262,7 +267,7 @@ class Ledger:
         jitter = max(news.jitter, _MOVING) if entry.moved or entry.node != node else news.jitter
         entry.node, entry.moved = node, False
         later = before is not None and after is not None and after - before > jitter
-        changed = not _close(before, after, jitter)
+        changed = not (_close(before, after, jitter) or _coming(entry, news.at))
         if not entry.hidden:
             entry.counts.leave(entry)
         if later:

@@ -135,6 +135,11 @@ class QuorumLedger:
         """Tell whether a server had a copy of a lock of this key when last read; the others do not count."""
         return node in self._copies.get((db, key), {})
 
+    def is_string(self, db: int, key: bytes) -> bool:
+        """Tell whether a key was a string with a lock on some server when last read."""
+        copies = self._copies.get((db, key), {})
+        return any(copy.decoded.value is not None for copy in copies.values())
+
     def agrees(self, db: int, node: str, glance: Glance, now: float, jitter: float) -> bool:
         """Tell whether a glance at a key on one server fits what is known."""
         copy = self._copies.get((db, glance.key), {}).get(node)

@@ -100,7 +100,7 @@ class Reader:
 
         Args:
             keys: keys whose names say that they may be locks; no others are touched. At most ``CHUNK``.
-            known: tells of a key that it held a lock when last read, so that its size need not be asked.
+            known: tells of a key that it was a string with a lock when last read: mostly it still is.
 
         Returns:
             What was found.
@@ -111,7 +111,11 @@ class Reader:
         """
         sample = Sample()
         strings: list[tuple[Asked, float | None]] = []
-        for item, type_name, deadline, size, at in self._look(keys, known, sample):
+        likely = [item for item in keys if known(item.key)]
+        if likely:
+            rest = set(keys).difference(likely)  # what is known may change between two questions
+            keys = [item for item in keys if item in rest] + self._read_likely(likely, sample)
+        for item, type_name, deadline, size, at in self._look(keys, sample) if keys else ():
             how = self._how(item.key, type_name, item.dialect)
             large = type_name == "string" and size > 2 * (len(item.key) + self._limit) + _OVERHEAD
             if how is None or large:
@@ -151,24 +155,49 @@ class Reader:
                 found.append(Glance(item.key, value(type_name).decode(), deadline))
         return found
 
+    def _read_likely(self, asked: Sequence[Asked], sample: Sample) -> list[Asked]:
+        """Read keys that are probably strings, in one round trip; return those that need a closer look.
+
+        ``MGET`` answers a key of another type with nil, and what is no nil was a string.
+        """
+        expiry = [pack(self.abilities.expiry, item.key) for item in asked]
+        commands = self._mget(asked)
+        at, answers = self.line.ask_at([*expiry, *commands, *expiry])
+        before, values, after = (
+            answers[: len(asked)],
+            self._values(answers[len(asked) : -len(asked)], len(asked)),
+            answers[-len(asked) :],
+        )
+        rest = []
+        for item, first, payload, last in zip(asked, before, values, after, strict=True):
+            if isinstance(payload, ResponseError) or isinstance(first, ResponseError):
+                rest.append(item)
+            elif payload is None and first == last == _MISSING:
+                sample.gone.append((item.key, at))
+            elif payload is None or last == _MISSING or not self._same(first, value(last), at):
+                rest.append(item)
+            else:
+                deadline = self.abilities.deadline(last, at)
+                sample.readings.append(Reading(item.key, "string", payload, deadline, at))
+        return rest
+
     def _look(
-        self, asked: Sequence[Asked], known: Callable[[bytes], bool], sample: Sample
+        self, asked: Sequence[Asked], sample: Sample
     ) -> list[tuple[Asked, str, float | None, int, float]]:
         """Ask type, deadline and size of every key; return those that exist here, and when that was."""
+        per_key = 3 if self.abilities.memory_usage else 2
         commands: list[bytes] = []
-        sized = [self.abilities.memory_usage and not known(item.key) for item in asked]
-        for item, size_too in zip(asked, sized, strict=True):
+        for item in asked:
             commands += (pack(b"TYPE", item.key), pack(self.abilities.expiry, item.key))
-            if size_too:
+            if self.abilities.memory_usage:
                 commands.append(pack(b"MEMORY", b"USAGE", item.key))
         at, answers = self.line.ask_at(commands)
-        answer = iter(answers)
         found = []
-        for item, size_too in zip(asked, sized, strict=True):
-            type_name, expires = next(answer), next(answer)
-            size = next(answer) if size_too else 0
+        for number, item in enumerate(asked):
+            type_name, expires, *more = answers[number * per_key : (number + 1) * per_key]
             if sample.sort_out(item, type_name) or sample.sort_out(item, expires):
                 continue
+            size = more[0] if more else 0
             if isinstance(size, ResponseError):
                 self.abilities.memory_usage = False
                 size = 0
@@ -180,23 +209,34 @@ class Reader:
 
     def _read_strings(self, strings: Sequence[tuple[Asked, float | None]], sample: Sample) -> None:
         """Read string values; a deadline that moved between the two looks means that the key changed."""
-        after = [pack(self.abilities.expiry, item.key) for item, _ in strings]
-        if self.abilities.cluster:
-            commands = [pack(b"MGET", item.key) for item, _ in strings]
-        else:
-            commands = [pack(b"MGET", *(item.key for item, _ in strings))]
-        at, answers = self.line.ask_at(commands + after)
-        values = answers[: len(commands)]
-        if not self.abilities.cluster and not isinstance(values[0], ResponseError):
-            values = [[payload] for payload in values[0]]
-        elif not self.abilities.cluster:
-            values = values * len(strings)
-        for (item, deadline), answer, expires in zip(strings, values, answers[len(commands) :], strict=True):
-            if sample.sort_out(item, answer) or sample.sort_out(item, expires):
+        asked = [item for item, _ in strings]
+        commands = self._mget(asked)
+        expiry = [pack(self.abilities.expiry, item.key) for item in asked]
+        at, answers = self.line.ask_at([*commands, *expiry])
+        values = self._values(answers[: len(commands)], len(asked))
+        for (item, deadline), payload, expires in zip(strings, values, answers[len(commands) :], strict=True):
+            if sample.sort_out(item, payload) or sample.sort_out(item, expires):
                 continue
-            [payload] = value(answer)
             later = self.abilities.deadline(value(expires), at)
-            if payload is None or expires == _MISSING or not self.abilities.same(deadline, later):
+            if value(payload) is None or expires == _MISSING or not self.abilities.same(deadline, later):
                 sample.again.append(item)
             else:
                 sample.readings.append(Reading(item.key, "string", payload, later, at))
+
+    def _mget(self, asked: Sequence[Asked]) -> list[bytes]:
+        """Return the commands that read strings: one, or in a cluster one a key."""
+        if self.abilities.cluster:
+            return [pack(b"MGET", item.key) for item in asked]
+        return [pack(b"MGET", *(item.key for item in asked))]
+
+    def _values(self, answers: Sequence[Any], count: int) -> list[Any]:
+        """Return one value a key from the answers to ``_mget``; an error in place of a value."""
+        if not self.abilities.cluster and isinstance(answers[0], ResponseError):
+            return [answers[0]] * count
+        found: list[Any] = []
+        for answer in answers:
+            found += [answer] if isinstance(answer, ResponseError) else answer
+        return found
+
+    def _same(self, first: int, last: int, at: float) -> bool:
+        return self.abilities.same(self.abilities.deadline(first, at), self.abilities.deadline(last, at))

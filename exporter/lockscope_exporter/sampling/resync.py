@@ -21,7 +21,8 @@ _GENTLE = 0.003  # share of a server core for these glances
 _REMEMBERED = 50_000  # keys remembered as no locks
 _FORGOTTEN = 600.0  # seconds after which they are looked at again, in case the feed missed one
 
-Repair = Callable[["Intake", list[bytes]], None]
+Repair = Callable[["Intake", list[bytes]], int]
+"""Reads keys that may differ from what the ledger says; returns how many did."""
 
 
 class Verifier:
@@ -62,9 +63,8 @@ class Verifier:
             self._size = max(len(self._queue), 1)
         batch, self._queue = self._queue[-CHUNK:], self._queue[:-CHUNK]
         suspects = batch if self._reading else self._intake.suspects(batch)
-        if suspects:
-            self._repair(self._intake, suspects)
-        if self._gentle and not self._reading and len(suspects) > len(batch) / 2:
+        wrong = self._repair(self._intake, suspects) if suspects else 0
+        if self._gentle and wrong > len(batch) / 2:
             self.due = now  # a database was emptied, or much was missed: no time to be gentle
         elif self._gentle:
             share = self._round * len(batch) / self._size

@@ -276,19 +276,25 @@ class Session:
             for key, address in moved:
                 self._node.elsewhere(db, key, address)
 
-    def _look(self, intake: Intake, keys: Iterable[bytes]) -> None:
-        """Read keys at a time when differences are what is expected."""
-        intake.look(keys, Cause(initial=self._first))
+    def _look(self, intake: Intake, keys: Iterable[bytes]) -> int:
+        """Read keys at a time when differences are what is expected; return how many differed."""
+        return len(intake.look(keys, Cause(initial=self._first)))
 
-    def _repair(self, intake: Intake, keys: Iterable[bytes]) -> None:
-        """Read keys that do not look like what the ledger says, unless the feed has told of them by now."""
+    def _repair(self, intake: Intake, keys: Iterable[bytes]) -> int:
+        """Read keys that may not be what the ledger says, unless the feed has told of them by now.
+
+        Returns:
+            How many the feed had missed.
+        """
         told = self._told()
         cause = Cause(initial=self._first, end="flushed" if self._feed.mode == "notifications" else None)
         wrong = intake.look(keys if told.flushed else set(keys).difference(told.of(intake.db)), cause)
-        if wrong and not self._settling:
-            meanwhile = self._told()
-            if not meanwhile.flushed:
-                self._node.corrections += len(wrong.difference(meanwhile.of(intake.db)))
+        if not wrong or self._settling:
+            return 0
+        meanwhile = self._told()
+        missed = 0 if meanwhile.flushed else len(wrong.difference(meanwhile.of(intake.db)))
+        self._node.corrections += missed
+        return missed
 
     def _told(self) -> Changes:
         """Follow everything that the feed has told by now; return what that was."""
