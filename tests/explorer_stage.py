@@ -54,11 +54,28 @@ import redis, lockscope
 
 lockscope.instrument()
 with lockscope.job(job_type=sys.argv[3], job_id="8812"):
-    assert redis.Redis.from_url(sys.argv[1]).lock(sys.argv[2], timeout=600).acquire(blocking=False)
+    assert redis.Redis.from_url(sys.argv[1]).lock(sys.argv[2], timeout=600).acquire(blocking_timeout=20)
 print("holding", flush=True)
 threading.Event().wait()
 '''
 
+WAITER = '''
+"""Want a lock again and again; argv: redis URL, key, job type."""
+import sys, time
+import redis, lockscope
+
+lockscope.instrument()
+client = redis.Redis.from_url(sys.argv[1])
+number = 0
+while True:
+    number += 1
+    with lockscope.job(job_type=sys.argv[3], job_id=str(number)):
+        lock = client.lock(sys.argv[2], timeout=5, blocking_timeout=1.5)
+        if lock.acquire():
+            time.sleep(0.4)
+            lock.release()
+    time.sleep(0.3)
+'''
 
 SCENE = r'''
 """Keep a lively scene of locks as several hosts would hold them; argv: redis URL, seconds to keep it up."""
@@ -124,11 +141,11 @@ class Folder:
         self.processes.append(process)
         return process
 
-    def script(self, name: str, text: str, *arguments: str) -> Process:
+    def script(self, name: str, text: str, *arguments: str, env: Mapping[str, str] | None = None) -> Process:
         """Start a Python script."""
         file = self.path / f"{name}.py"
         file.write_text(text)
-        return self.start(name, [sys.executable, str(file), *arguments])
+        return self.start(name, [sys.executable, str(file), *arguments], env)
 
     def close(self) -> None:
         """Stop everything and remove the folder."""

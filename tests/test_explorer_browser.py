@@ -14,17 +14,17 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
-from explorer_stage import HOLDER, SCENE, WORKER, Folder, start_explorer, start_prometheus
+from explorer_stage import HOLDER, SCENE, WAITER, WORKER, Folder, start_explorer, start_prometheus
 from lockscope import tokens
 from lockscope.jobs import Job
 from servers import RedisServer, free_port, wait_until
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 # The frontend of Streamlit looks for its server below a deep link's path first; these 404s are its own.
 OWN_PROBES = re.compile(r"/\w+/_stcore/(health|host-config)$")
-SLOW = 15_000  # milliseconds; a loaded machine may need that, a good one a tenth
+SLOW = 30_000  # milliseconds; a loaded machine may need that, a good one a tenth
 
 
 @pytest.fixture(scope="module")
@@ -324,12 +324,17 @@ def scene():
     """Give an explorer over a lively Redis and a Prometheus, with one holder that was killed."""
     server, folder = RedisServer(port=None), Folder()
     metrics, exporter = free_port(), free_port()
-    folder.script("worker", WORKER, server.url, str(metrics))
+    journal = {"LOCKSCOPE_JOURNAL": server.url}
+    folder.script("worker", WORKER, server.url, str(metrics), env=journal)
+    folder.script("waiter", WAITER, server.url, "lock:invoice:8812", "invoice.send", env=journal)
+    time.sleep(2.5)  # some runs of the waiter before somebody keeps the lock
     lively = folder.script("scene", SCENE, server.url, "600")
     options = ["--redis-url", server.url, "--listen", f"127.0.0.1:{exporter}"]
     folder.start("exporter", [sys.executable, "-m", "lockscope_exporter", "export", *options])
-    holder = folder.script("holder", HOLDER, server.url, "lock:invoice:8812", "invoice.generate")
-    url = start_explorer(folder, server.url, "--prometheus-url", start_prometheus(folder, metrics, exporter))
+    holder = folder.script("holder", HOLDER, server.url, "lock:invoice:8812", "invoice.generate", env=journal)
+    prometheus = start_prometheus(folder, metrics, exporter)
+    release = {"LOCKSCOPE_ALLOW_RELEASE": "1"}
+    url = start_explorer(folder, server.url, "--prometheus-url", prometheus, env=release)
     wait_until(lambda: "ready" in lively.output(), what="scene")
     wait_until(lambda: "holding" in holder.output(), what="holder")
     yield url, holder
@@ -431,6 +436,11 @@ def test_every_page_in_both_themes(browser, scene, tmp_path, theme):
         tab.wait_for_timeout(400)  # let the last transition end before the picture
         tab.screenshot(path=folder / f"{name}-{theme}.png")
         assert (folder / f"{name}-{theme}.png").stat().st_size > 20_000
+    tab.goto(url + PICTURES["one-lock"])
+    tab.get_by_role("button", name="Release this lock").click()
+    expect(tab.get_by_role("dialog").get_by_text("Dry run")).to_be_visible()
+    tab.wait_for_timeout(600)
+    tab.screenshot(path=folder / f"release-{theme}.png")
     tab.goto("about:blank")
     context.close()
     assert trouble == []

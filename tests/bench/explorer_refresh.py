@@ -102,7 +102,7 @@ def in_browser(server: RedisServer) -> dict[str, float]:
             for _ in range(VIEWERS):
                 tab = chromium.new_page()
                 start = time.perf_counter()
-                tab.goto(f"{url}/?refresh=1+s")
+                tab.goto(f"{url}/?refresh=1+s", timeout=120_000)
                 tab.wait_for_selector("a.key", timeout=60_000)
                 seen.append(time.perf_counter() - start)
             time.sleep(10)  # not a test: let the first garbage go, then measure what stays
