@@ -6,12 +6,14 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from commands import series
+from lockscope_dashboard.frames.ttl import advice_frame
 from lockscope_exporter.collector import LockCollector
 from lockscope_exporter.exposition import PLAIN, render
 from lockscope_exporter.holds import HoldLearner
@@ -184,3 +186,14 @@ def test_before_anything_is_known_there_is_no_series(client, server):
     assert series(text, "redis_lock_keys_without_ttl", prefix="lock:job") == [1.0]
     assert series(text, "redis_lock_ttl_usual_seconds", prefix="lock:job") == []
     assert series(text, "redis_lock_ttl_recommended_seconds", prefix="lock:job") == []
+
+
+def test_the_explorer_judges_renewed_locks_by_what_the_sampler_sees():
+    """Without Prometheus, renewals that the sampler saw excuse a hold that is longer than its TTL."""
+    nothing = pd.DataFrame(columns=["prefix", "value"])
+    rows = advice_frame(
+        {}, renewals=nothing, headroom=nothing, lost=nothing, leases={"a": 9.0, "b": 9.0},
+        learned={"a": 600.0, "b": 600.0}, intervals={"a": 3.0},
+    ).set_index("prefix")  # fmt: skip
+    assert (rows["verdict"]["a"], rows["recommended"]["a"]) == ("good", 9.0)
+    assert rows["verdict"]["b"] == "too short"
