@@ -38,7 +38,7 @@ class Exporter:
         self.process = Process(command, Path(self.folder.name) / "log", env)
         self.tls = tls
         try:
-            self.url = wait_until(self._announced, what=f"{command} to serve")[1]
+            self.url = wait_until(self._announced, timeout=30, what=f"{command} to serve")[1]
         except AssertionError:
             self.close()
             raise
@@ -61,7 +61,7 @@ class Exporter:
 
     def wait_ready(self) -> Exporter:
         """Wait for ``/-/ready``."""
-        wait_until(lambda: self.get("/-/ready").status_code == 200, what="ready")
+        wait_until(lambda: self.get("/-/ready").status_code == 200, timeout=30, what="ready")
         return self
 
     def close(self, sig: int = signal.SIGTERM) -> int:

@@ -68,7 +68,7 @@ def landing_page(nodes: Iterable[NodeStatus], families: Iterable[Family]) -> str
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<style>{_STYLE}</style></head><body>"
         f"<h1>lockscope exporter</h1><p class=what>Redis locks, live. Version {escape(__version__)}.</p>"
-        f"<ul>{links}</ul>"
+        f"<ul>{links}<li><code>/probe?target=NAME</code> Prometheus metrics of one target</li></ul>"
         + _table("Servers", ("target", "node", "state", "feed", "to know"), rows)
         + _table("Prefixes", ("prefix", "db", "target", "live locks"), counts)
         + "</body></html>"

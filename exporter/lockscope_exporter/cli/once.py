@@ -35,7 +35,12 @@ class View(NamedTuple):
     def faults(self) -> list[str]:
         """Return a line for each node that could not be read completely."""
         down = [node for node in self.nodes if not node.up]
-        return [f"{shown(node.node, 80)}: {shown(node.error or 'no answer', 300)}" for node in down]
+        several = len({node.target for node in self.nodes}) > 1
+        return [
+            f"{shown(node.target, 63) + ' ' if several else ''}{shown(node.node, 80)}: "
+            f"{shown(node.error or 'no answer', 300)}"
+            for node in down
+        ]
 
 
 def read_once(options: Options, wait: float) -> View:

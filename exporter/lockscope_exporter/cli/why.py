@@ -175,9 +175,10 @@ def _commands(lock: LockState, options: Options) -> list[str]:
     lines = inspect(lock, parse_redis_url(target.url))
     name = shown_key(lock.key)
     if lock.key in keys_of(name):
+        where = ["--target", lock.target] if options.targets_file else []
         field = [] if lock.field is None else ["--field", shown_key(lock.field)]
         end = ["--"] if name.startswith("-") else []
-        lines.append(shlex.join(["lockscope", "release", *field, *end, name]))
+        lines.append(shlex.join(["lockscope", "release", *where, *field, *end, name]))
     return lines
 
 
