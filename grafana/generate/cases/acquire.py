@@ -89,12 +89,12 @@ _SPIKES = (
     Case(
         _SPIKE,
         "flapping",
-        "failures in bursts six minutes apart keep one alert",
+        "failures in bursts thirteen minutes apart keep one alert",
         {
             shim(ACQUIRE_TOTAL, ACQUIRED): "0+2x80",
-            shim(ACQUIRE_TOTAL, TIMEOUT): "0x10 12x6 24x6 36x6 48x6 60x40",
+            shim(ACQUIRE_TOTAL, TIMEOUT): "0x10 12x12 24x12 36x60",
         },
-        {"16m": [ORDER], "22m": [ORDER], "28m": [ORDER], "34m": [ORDER], "70m": []},
+        {"16m": [ORDER], "23m": [ORDER], "30m": [ORDER], "36m": [ORDER], "70m": []},
     ),
 )
 
@@ -162,9 +162,9 @@ _BACKEND_ERRORS = (
     Case(
         _ERRORS,
         "flapping",
-        "errors every eight minutes keep one alert",
-        {shim(ACQUIRE_TOTAL, ERROR): "0x10 6x8 12x8 18x8 24x40", shim(ACQUIRE_TOTAL, ACQUIRED): "0+1x80"},
-        {"13m": [ORDER], "20m": [ORDER], "28m": [ORDER], "40m": [ORDER], "60m": []},
+        "errors every thirteen minutes keep one alert",
+        {shim(ACQUIRE_TOTAL, ERROR): "0x10 6x12 12x12 18x60", shim(ACQUIRE_TOTAL, ACQUIRED): "0+1x80"},
+        {"11m": [], "13m": [ORDER], "23m": [ORDER], "30m": [ORDER], "36m": [ORDER], "60m": []},
     ),
 )
 
@@ -288,8 +288,8 @@ _WAITERS_GROWING = (
         _GROWING,
         "flapping",
         "a queue that grows by jerks keeps one alert",
-        {shim(WAITERS): "0x5 0+2x10 21x4 21+2x20 61x30"},
-        {"18m": [ORDER], "21m": [ORDER], "24m": [ORDER], "35m": [ORDER], "60m": []},
+        {shim(WAITERS): "0x5 0+2x14 28x7 28+2x30 88x30"},
+        {"18m": [ORDER], "26m": [ORDER], "28m": [ORDER], "40m": [ORDER], "85m": []},
     ),
 )
 
@@ -303,6 +303,8 @@ _STARVATIONS = (
         {
             shim(WAITERS): "0x5 3x60",
             shim(ACQUIRE_TOTAL, ACQUIRED): "0+1x6 6x60",
+            shim(ACQUIRE_TOTAL, CONTENDED): "0+9x60",
+            shim("redis_lock_renew_total", 'outcome="lost"'): "0+1x60",
             seen(OLDEST): "0x5 0+60x60",
             seen(EXPECTED): f"60{LONG}",
         },
@@ -376,8 +378,9 @@ _STORMS = (
             shim(RETRY, 'reason="lock_held"'): "0+20x40",
             shim(RETRY, 'reason="timeout"'): "0+10x40",
             shim(ACQUIRE_TOTAL, ACQUIRED): "0+1x40",
+            shim(ACQUIRE_TOTAL, CONTENDED): "0+300x40",
         },
-        {"30m": [ORDER]},
+        {"4m": [], "30m": [ORDER]},
         text=Text(
             "30m",
             {"job": "workers", "prefix": ORDER, "severity": "warning"},
@@ -422,9 +425,9 @@ _STORMS = (
     Case(
         _STORM,
         "flapping",
-        "waves of retries nine minutes apart keep one alert",
-        {shim(RETRY, 'reason="lock_held"'): "0x5 60x9 120x9 180x9 240x60"},
-        {"12m": [ORDER], "16m": [ORDER], "25m": [ORDER], "33m": [ORDER], "60m": []},
+        "waves of retries thirteen minutes apart keep one alert",
+        {shim(RETRY, 'reason="lock_held"'): "0x5 60x12 120x12 180x60"},
+        {"9m": [], "12m": [ORDER], "18m": [ORDER], "25m": [ORDER], "31m": [ORDER], "60m": []},
     ),
 )
 

@@ -208,14 +208,16 @@ _HEADROOMS = (
     Case(
         _HEADROOM,
         "boundary",
-        "just under and over a tenth",
+        "just under and over a tenth; ten late ones of ten",
         {
             shim(LATE, _LE_LATE, "under"): "0+9x80",
             shim(RENEWALS, "", "under"): "0+100x80",
             shim(LATE, _LE_LATE, "over"): "0+11x80",
             shim(RENEWALS, "", "over"): "0+100x80",
+            shim(LATE, _LE_LATE, "ten"): "0x40 10x40",
+            shim(RENEWALS, "", "ten"): "0x40 10x40",
         },
-        {"60m": ["over"]},
+        {"42m": ["over"], "60m": ["over", "ten"]},
     ),
     Case(
         _HEADROOM,
@@ -228,9 +230,9 @@ _HEADROOMS = (
     Case(
         _HEADROOM,
         "flapping",
-        "late renewals in the first ten minutes of an hour and of the next are one alert",
-        {shim(LATE, _LE_LATE): "0+10x10 100x52 110+10x10 210x90", shim(RENEWALS): "0+10x240"},
-        {"20m": [ORDER], "60m": [ORDER], "75m": [ORDER], "110m": [ORDER], "165m": []},
+        "late renewals for ten minutes, and again after more than an hour, are one alert",
+        {shim(LATE, _LE_LATE): "0+10x10 100x66 110+10x10 210x90", shim(RENEWALS): "0+10x240"},
+        {"20m": [ORDER], "60m": [ORDER], "74m": [ORDER], "110m": [ORDER], "170m": []},
     ),
 )
 
@@ -261,14 +263,16 @@ _SHORTS = (
     Case(
         _SHORT,
         "boundary",
-        "just under and over a twentieth",
+        "just under and over a twentieth; five of five",
         {
             shim(USED, _LE_TIGHT, "under"): "0+96x80",
             shim(HOLDS, "", "under"): "0+100x80",
             shim(USED, _LE_TIGHT, "over"): "0+94x80",
             shim(HOLDS, "", "over"): "0+100x80",
+            shim(USED, _LE_TIGHT, "five"): "0x80",
+            shim(HOLDS, "", "five"): "0x40 5x40",
         },
-        {"60m": ["over"]},
+        {"42m": ["over"], "60m": ["five", "over"]},
     ),
     Case(
         _SHORT,
@@ -281,9 +285,9 @@ _SHORTS = (
     Case(
         _SHORT,
         "flapping",
-        "tight holds in the first ten minutes of an hour and of the next are one alert",
-        {shim(USED, _LE_TIGHT): "0x10 0+5x50 250x10 250+5x100 750x90", shim(HOLDS): "0+5x160 800x90"},
-        {"20m": [ORDER], "65m": [ORDER], "75m": [ORDER], "110m": [ORDER], "165m": []},
+        "tight holds for ten minutes, and again after more than an hour, are one alert",
+        {shim(USED, _LE_TIGHT): "0x10 0+5x64 320x10 320+5x100 820x90", shim(HOLDS): "0+5x184 920x90"},
+        {"20m": [ORDER], "65m": [ORDER], "75m": [ORDER], "110m": [ORDER], "180m": []},
     ),
 )
 

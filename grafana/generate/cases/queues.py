@@ -37,15 +37,25 @@ _SURGES = (
     Case(
         _SURGE,
         "silent",
-        "runs in progress are no duplicates; a source that always delivers twice; nine duplicates",
+        "runs in progress are no duplicates; twice as always; nine of twenty; a third where a fifth is usual",
         {
             shim(CHECKS, FIRST): "0+5x240",
             shim(CHECKS, IN_PROGRESS): "0+5x240",
             shim(CHECKS, FIRST, REPORT): "0+5x240",
             shim(CHECKS, DUPLICATE, REPORT): "0+5x240",
             shim(CHECKS, DUPLICATE, "nine"): "_x210 9x30",
+            shim(CHECKS, FIRST, "nine"): "_x210 11x30",
+            shim(CHECKS, DUPLICATE, "a third"): "0+20x220 4400+35x20",
+            shim(CHECKS, FIRST, "a third"): "0+80x220 17600+65x20",
         },
         {"215m": [], "240m": []},
+    ),
+    Case(
+        _SURGE,
+        "fires",
+        "nearly half are duplicates where a fifth is usual",
+        {shim(CHECKS, DUPLICATE): "0+20x220 4400+45x20", shim(CHECKS, FIRST): "0+80x220 17600+55x20"},
+        {"219m": [], "240m": [ORDER]},
     ),
     Case(
         _SURGE,
@@ -58,7 +68,7 @@ _SURGES = (
             shim(CHECKS, DUPLICATE, "over"): "0+21x30",
             shim(CHECKS, DUPLICATE, "ten"): "_x15 10x15",
         },
-        {"20m": ["over", "ten"]},
+        {"16m": ["over"], "20m": ["over", "ten"]},
     ),
     Case(
         _SURGE,
@@ -100,13 +110,14 @@ _STARVINGS = (
     Case(
         _STARVING,
         "silent",
-        "runs begin in between; finished work is found in between; nine checks",
+        "runs begin in between; finished work is found in between; nine checks; checks that fail",
         {
             shim(CHECKS, IN_PROGRESS): "0+2x40",
             shim(CHECKS, FIRST): "0+0.2x40",
             shim(CHECKS, IN_PROGRESS, REPORT): "0+2x40",
             shim(CHECKS, DUPLICATE, REPORT): "0+0.2x40",
             shim(CHECKS, IN_PROGRESS, "nine"): "_x15 9x25",
+            shim(CHECKS, 'outcome="error"', "failing"): "0+5x40",
         },
         {"24m": [], "40m": []},
     ),

@@ -156,6 +156,14 @@ _EVICTIONS = (
         {seen(ENDED, _GONE): "0x4 1x14 2x14 3x60"},
         {"6m": [ORDER], "18m": [ORDER], "30m": [ORDER], "44m": [ORDER], "60m": []},
     ),
+    Case(
+        _EVICTED,
+        "flapping",
+        "a batch of keys every quarter of an hour keeps one alert of the server",
+        {node(EVICTED_KEYS): "0x4 90x14 180x14 270x60", node(SAFE): f"0{LONG}"},
+        {"6m": ["server"], "18m": ["server"], "30m": ["server"], "60m": []},
+        by="scope",
+    ),
 )
 
 _DOWN = "RedisLockExporterDown"

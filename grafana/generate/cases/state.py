@@ -99,7 +99,7 @@ _HELD_TOO_LONG = (
         "fires",
         "a lock that is usually held for a minute is held for eight",
         {seen(OLDEST): "0+60x20", seen(EXPECTED): f"60{LONG}"},
-        {"4m": [], "8m": [ORDER]},
+        {"4m": [], "5m": [ORDER], "8m": [ORDER]},
         text=Text("8m", _STATE, "8m 0s", "A lock of lock:order:* is held for 8m 0s", _URL),
     ),
     Case(
@@ -178,7 +178,7 @@ _ORPHANED_BLOCKING = (
         "fires",
         "two orphaned locks while another service waits for their prefix",
         {keys("orphaned"): "0x3 2x20", shim(WAITERS): "1x20"},
-        {"3m": [], "8m": [ORDER]},
+        {"4m": [], "5m": [ORDER], "8m": [ORDER]},
         text=Text(
             "8m",
             {**_STATE, "severity": "critical", "state": "orphaned"},
@@ -294,8 +294,8 @@ _KEYS_GROWING = tuple(
             _GROWING,
             "flapping",
             "growth that pauses for a while and goes on is one alert",
-            {keys("held"): "0+0.5x130 65x14 65+0.5x60 95x200"},
-            {"130m": [ORDER], "150m": [ORDER], "180m": [ORDER], "270m": []},
+            {keys("held"): "0+0.5x150 75x40 75+0.5x60 105x200"},
+            {"150m": [ORDER], "165m": [ORDER], "190m": [ORDER], "300m": []},
         ),
     )
 )
@@ -314,14 +314,26 @@ _EXPIRIES = (
     Case(
         _EXPIRY,
         "silent",
-        "a throttle that is never released; a family that always ends half by expiry",
+        "a throttle that is never released; half by expiry as always; a third where a fifth is usual",
         {
             seen(ENDED, EXPIRED, CRON): "0+2x240",
             seen(ENDED, RELEASED, CRON): "0x240",
             seen(ENDED, EXPIRED, REPORT): "0+1x240",
             seen(ENDED, RELEASED, REPORT): "0+1x240",
+            seen(ENDED, EXPIRED, "a third"): "0+2x220 440+3.5x20",
+            seen(ENDED, RELEASED, "a third"): "0+8x220 1760+6.5x20",
         },
         {"200m": [], "240m": []},
+    ),
+    Case(
+        _EXPIRY,
+        "fires",
+        "nearly half by expiry where a fifth is usual",
+        {
+            seen(ENDED, EXPIRED): "0+2x220 440+4.5x20",
+            seen(ENDED, RELEASED): "0+8x220 1760+5.5x20",
+        },
+        {"219m": [], "240m": [ORDER]},
     ),
     Case(
         _EXPIRY,
