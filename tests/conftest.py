@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import redis
+
+
+# A run that a script starts in the background ignores SIGINT, and so would every process that it starts:
+# tests of Ctrl-C need the disposition that a terminal gives.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
