@@ -181,7 +181,7 @@ def test_storm_while_the_server_is_paused(own_server):
     with mirror(targets=[both(own_server)], timeout=1.0) as source:
         storm(plain[0][1], 13, OPERATIONS // 10)
         own_server.signal(signal.SIGSTOP)
-        wait_until(lambda: not source.nodes()[0].up, 1.5, what="down within the timeout")
+        wait_until(lambda: not source.nodes()[0].up, 3.0, what="down within about the timeout")
         assert "no answer" in source.nodes()[0].error
         own_server.signal(signal.SIGCONT)
         storm(plain[0][1], 14, OPERATIONS // 10)

@@ -3,54 +3,34 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING
 
 from redis.exceptions import ResponseError
 
-from lockscope.globs import compile_glob
 from lockscope_exporter.presence import RollCall
-from lockscope_exporter.sampling.answers import Abilities
-from lockscope_exporter.sampling.clock import ServerClock
+from lockscope_exporter.sampling.dial import Dial
 from lockscope_exporter.sampling.feeds.changes import Change, Changes
 from lockscope_exporter.sampling.feeds.choose import choose_feed
 from lockscope_exporter.sampling.feeds.scan import NoFeed
 from lockscope_exporter.sampling.feeds.tracking import TrackingFeed
 from lockscope_exporter.sampling.intake import Cause, Intake
 from lockscope_exporter.sampling.pace import Pace
-from lockscope_exporter.sampling.progress import EVERY, ProgressLook
+from lockscope_exporter.sampling.patrol import FeedCheck, Patrol
 from lockscope_exporter.sampling.reader import Reader
-from lockscope_exporter.sampling.resync import ROUND, THOROUGH, THOROUGH_SCAN, Finder, Verifier
 from lockscope_exporter.sampling.server import ServerWatch
-from lockscope_exporter.sampling.sweep import Sweep
-from lockscope_exporter.sampling.watch import covering_glob
-from lockscope_exporter.sampling.wire import Line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    import redis
-    from redis.connection import AbstractConnection
+    from collections.abc import Iterable
 
     from lockscope_exporter.sampling.feeds.changes import Feed
     from lockscope_exporter.sampling.node import Node
-    from lockscope_exporter.sampling.progress import ProgressBook
+    from lockscope_exporter.sampling.patrol import Chore
+    from lockscope_exporter.sampling.wire import Line
 
 _TICK = 0.1  # seconds between looks at the clock when nothing happens
 _HURRY = 0.005  # seconds between two confirmations of deadlines, should the clocks disagree
 _ROLLING = 5.0  # seconds between two passes over a small keyspace
 _ROLLING_LAZY = 0.2  # the same while a pass may find the first key of a library not seen before
-_PEXPIRETIME_SINCE = 7  # major version, which knows EVAL_RO too
-
-
-class Chore(Protocol):
-    """Something to do now and then."""
-
-    @property
-    def due(self) -> float:
-        """Monotonic time in seconds when to run next."""
-
-    def run(self) -> None:
-        """Do the next piece."""
 
 
 class Session:
@@ -68,12 +48,10 @@ class Session:
         self._node = node
         self._first = not node.swept
         self._settling = True
-        self._clock = ServerClock()
-        self._clients: list[redis.Redis] = []
+        self._dial = Dial(node.place.open_client)
         self._intakes: dict[int, Intake] = {}
-        self._finders: list[Finder] = []
-        self._looks: list[ProgressLook] = []
         self._chores: list[Chore] = []
+        self._patrol = Patrol(node.place.name, node.shared, self._fits, self._look, self._repair)
         self._feed: Feed = NoFeed(node.stopping)
         self._confirmed = 0.0
         self._pace = Pace(node.shared.options.gather)
@@ -112,32 +90,15 @@ class Session:
     def close(self) -> None:
         """Close every connection."""
         self._feed.close()
-        for intake in self._intakes.values():
-            intake.reader.line.close()
-        for client in self._clients:
-            client.close()
+        self._dial.close()
 
     # --- beginning ---
 
     def _connect(self) -> None:
         node = self._node
-        abilities = Abilities()
         for db in node.place.dbs:
-            connection = self._open(db)
-            line = Line(connection, abilities, self._clock)
-            said: dict[Any, Any] = connection.handshake_metadata or {}
-            version = said.get(b"version") or line.info().get("redis_version", "7").encode()
-            if int(version.split(b".")[0]) < _PEXPIRETIME_SINCE:
-                abilities.pexpiretime = False
-                abilities.script = b"EVAL"
-            abilities.cluster = said.get(b"mode") == b"cluster"
-            self._intakes[db] = Intake(node.place.name, db, Reader(line), node.shared, node.stopping)
-
-    def _open(self, db: int) -> AbstractConnection:
-        client = self._node.place.open_client(db)
-        self._clients.append(client)
-        connection: AbstractConnection = client.connection_pool.get_connection()
-        return connection
+            reader = Reader(self._dial.line(db))
+            self._intakes[db] = Intake(node.place.name, db, reader, node.shared, node.stopping)
 
     @property
     def _line(self) -> Line:
@@ -145,10 +106,9 @@ class Session:
 
     def _start_feed(self, server: ServerWatch) -> None:
         node = self._node
-        globs = node.shared.watch.globs
         chosen = choose_feed(
             self._line,
-            lambda: self._open(node.place.dbs[0]),
+            lambda: self._dial.connection(node.place.dbs[0]),
             node.shared.watch,
             node.place.dbs,
             node.shared.options,
@@ -161,56 +121,19 @@ class Session:
                 chosen.feed.also_evictions()
             except ResponseError:
                 warnings.append("evictions are told from releases by their numbers only: no permission")
-        interval = node.shared.options.interval
         for intake in self._intakes.values():
-            if chosen.feed.mode == "scan":
-                self._sweep(intake, globs, fed=False, period=interval)
-                self._chores.append(Verifier(intake, self._look, interval, THOROUGH_SCAN, gentle=False))
-            else:
-                self._sweep(intake, globs, fed=True, period=0.0)
-                # No notification tells of a flush: what nobody else told of is looked for more often then.
-                round_ = ROUND if chosen.feed.mode == "tracking" else interval
-                self._chores.append(Verifier(intake, self._repair, round_, THOROUGH, gentle=True))
-                if chosen.blind:
-                    self._sweep(intake, chosen.blind, fed=False, period=interval)
-            if node.shared.book is not None:
-                self._progress(intake, node.shared.book)
-        self._chores.append(server)
-        self._chores.append(
-            RollCall(
-                self._line,
-                node.place.name,
-                node.shared.attendance,
-                node.shared.ledger,
-                node.shared.guard,
-                self._clock.now,
-            )
+            self._patrol.add(intake, chosen)
+        roll_call = RollCall(
+            self._line,
+            node.place.name,
+            node.shared.attendance,
+            node.shared.ledger,
+            node.shared.guard,
+            self._dial.clock.now,
         )
+        self._chores = [*self._patrol.chores, server, FeedCheck(chosen.feed), roll_call]
         node.mode = chosen.feed.mode
         node.feed_warnings = tuple(warnings)
-
-    def _sweep(self, intake: Intake, globs: Sequence[bytes], *, fed: bool, period: float) -> None:
-        line, budget = intake.reader.line, self._node.shared.options.scan_budget
-        sweep = Sweep(line, covering_glob(globs), self._fits, budget, period)
-        finder = Finder(intake, sweep, self._look, fed=fed)
-        self._finders.append(finder)
-        self._chores.append(finder)
-
-    def _progress(self, intake: Intake, book: ProgressBook) -> None:
-        """Look after the progress keys of one database, too."""
-        options = self._node.shared.options
-        globs = [glob.encode("utf-8", "surrogateescape") for glob in options.progress]
-        matchers = [compile_glob(glob).fullmatch for glob in globs]
-        sweep = Sweep(
-            intake.reader.line,
-            covering_glob(globs),
-            lambda key: any(match(key) is not None for match in matchers),
-            options.scan_budget,
-            EVERY,
-        )
-        look = ProgressLook(self._node.place.name, intake, sweep, book, self._node.shared.guard)
-        self._looks.append(look)
-        self._chores.append(look)
 
     def _fits(self, key: bytes) -> bool:
         """Tell whether a key that a sweep found may be a lock; follow its prefix from now on if need be."""
@@ -255,7 +178,7 @@ class Session:
         node = self._node
         now = time.monotonic()
         with node.shared.guard:
-            node.shared.ledger.tick(self._clock.now())
+            node.shared.ledger.tick(self._dial.clock.now())
             if now - self._confirmed < _HURRY:
                 return
             due = node.shared.ledger.take_due(node.place.name)
@@ -310,22 +233,16 @@ class Session:
         if reason:
             node.resynced(reason)
             self._settling = True
-            for finder in self._finders:
-                finder.hurry(self._look)
-        elif self._settling and self._visited():
+            self._patrol.hurry()
+        elif self._settling and self._patrol.complete:
             self._settling = self._first = False
-            for finder in self._finders:
-                finder.relax(self._repair, _ROLLING_LAZY if self._lazy else _ROLLING)
+            self._patrol.relax(_ROLLING_LAZY if self._lazy else _ROLLING)
             node.swept = True
             node.settled.set()
-
-    def _visited(self) -> bool:
-        """Tell whether every key was visited since the beginning or the last hurry."""
-        return all(finder.complete for finder in self._finders) and all(look.complete for look in self._looks)
 
     def _report(self, server: ServerWatch) -> None:
         """Tell the node how it stands."""
         intakes = self._intakes.values()
         heard = max(self._feed.heard(), *(intake.last for intake in intakes))
         self._node.learn(server.facts)
-        self._node.alive(heard, self._clock.offset, sum(len(intake.unreadable) for intake in intakes))
+        self._node.alive(heard, self._dial.clock.offset, sum(len(intake.unreadable) for intake in intakes))
