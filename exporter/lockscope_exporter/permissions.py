@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -79,3 +80,25 @@ def acl_rule(
     keys = " ".join(f"{'%R' if version >= _OLD else ''}~{glob}" for glob in globs)
     commands = " ".join(f"+{name}" for name in chosen)
     return f"ACL SETUSER {user} reset on >PASSWORD {channels} {keys} -@all {commands}"
+
+
+def main() -> None:
+    """Write the recipes into the documentation."""
+    path = Path(__file__).parents[2] / "docs" / "mirror.md"
+    path.write_text(documented(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def documented(page: str) -> str:
+    """Return a page of documentation with the recipes in their places."""
+    plain = acl_rule("lockscope", ["lock:*"])
+    followed = acl_rule("lockscope", ["lock:*"], notifications=True)
+    more = [word for word in followed.split() if word not in plain.split()]
+    for name, text in (("recipe", plain), ("notifications", " ".join(more))):
+        begin, end = f"<!-- {name} -->\n```\n", "\n```"
+        head, separator, tail = page.partition(begin)
+        page = head + separator + text + tail[tail.index(end) :] if separator else page
+    return page
+
+
+if __name__ == "__main__":
+    main()
