@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from lockscope.catalog import CATALOG
 from monitoring import get_json, ready
 from servers import Process, free_port, wait_until
 
@@ -151,6 +152,16 @@ def test_workers_and_exporter_see_the_same_locks(stack: Stack) -> None:
     wait_until(
         lambda: prefixes("redis_lock_acquire_total") & prefixes("redis_lock_keys"), timeout=60, every=0.5
     )
+
+
+def test_worker_metrics_are_counted_once() -> None:
+    """What the exporter says of workers from the journal is dropped, and nothing else of the catalogue."""
+    path = ROOT / "grafana" / "provisioning" / "prometheus" / "prometheus.yml"
+    jobs = {job["job_name"]: job for job in yaml.safe_load(path.read_text())["scrape_configs"]}
+    [relabel] = jobs["lockscope"]["metric_relabel_configs"]
+    for metric in CATALOG:
+        dropped = re.fullmatch(relabel["regex"], metric.name) is not None
+        assert dropped == (metric.origin == "shim" and "prefix" in metric.labels), metric.name
 
 
 def test_mounted_files_exist() -> None:
