@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 import redis
 from redis.exceptions import RedisClusterException
 
-from lockscope_exporter.connect import connect, connect_cluster, failure
+from lockscope_exporter.connect import ConnectError, connect, connect_cluster, failure
 from lockscope_exporter.redis_url import parse_redis_url
+from lockscope_exporter.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,7 @@ def open_client(options: Options, lock: LockState) -> Client:
     """Return a client of the database, or the cluster, that a lock is in; it connects at first use.
 
     Raises:
-        ConnectError: no node of the cluster answers.
+        ConnectError: no node of the cluster answers, or the lock is on several servers.
     """
     return _open(options, lock.target, lock.db)
 
@@ -43,7 +44,9 @@ def open_journal(options: Options, target: str) -> Iterator[Client]:
 
 
 def _open(options: Options, name: str, db: int | None) -> Client:
-    target = next(one for one in options.targets() if one.name == name)
+    target = next((one for one in options.targets() if one.name == name), None)
+    if target is None:  # a lock of a Redlock group carries the group's name, and has a copy on each member
+        raise ConnectError(f"{shown(name, 60)} is no single server; say which one with --target")
     url = parse_redis_url(target.url)
     timeout = options.sampling().timeout
     if url.kind != "cluster":
