@@ -182,6 +182,14 @@ def _line(columns: list[Column], cells: Sequence[str], widths: list[int]) -> str
     return _GAP.join(parts).rstrip()
 
 
+def fit(cell: str, size: int) -> str:
+    """Return a cell in exactly so many columns: padded at its end, or without its middle."""
+    width = cell_len(cell)
+    if width <= size:
+        return cell + " " * (size - width)
+    return _shortened(cell, size) if size > 1 else set_cell_size(cell, size)
+
+
 def _shortened(cell: str, width: int) -> str:
     """Leave out the middle: the ends tell keys, hosts and jobs apart."""
     tail = (width - 1) // 3

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 
 from lockscope_exporter.classify import holder_name
 from lockscope_exporter.moments import span
+from lockscope_exporter.render import fit
 from lockscope_exporter.text import duration_text, shown, shown_key
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
 _GAP = "  "
 _LONGEST = 120  # characters of a key in a pipe
-_WHO = 34
 _NOTE = (
     "MONITOR shows commands without their answers. TAKEN and REFUSED are deduced from the order of the\n"
     "commands; UNKNOWN are tries whose outcome nothing told."
@@ -163,7 +163,7 @@ def _table(
         widths[:left] = spread
     for row in (head, *rows):
         cells = [
-            _fit(cell, size) if place < left else " " * (size - cell_len(cell)) + cell
+            fit(cell, size) if place < left else " " * (size - cell_len(cell)) + cell
             for place, (cell, size) in enumerate(zip(row, widths, strict=True))
         ]
         yield _GAP.join(cells).rstrip()
@@ -178,13 +178,3 @@ def _shares(wanted: Sequence[int], room: int) -> list[int]:
         given[place] = min(wanted[place], rest // (len(order) - number))
         rest -= given[place]
     return given
-
-
-def _fit(cell: str, size: int) -> str:
-    if cell_len(cell) <= size:
-        return cell + " " * (size - cell_len(cell))
-    tail = (size - 1) // 3
-    end = cell[len(cell) - tail :] if tail else ""
-    while cell_len(end) > tail:  # wide characters
-        end = end[1:]
-    return set_cell_size(cell, size - 1 - cell_len(end)) + "…" + end

@@ -157,7 +157,8 @@ class _Listener:
         if len(self._meters) == 3:  # noqa: PLR2004 - before, at the beginning, at the end
             before, start, end = self._meters
             costs[name] = cost(before, start, end, progress.bytes)
-        callers = self.tally.callers(name, seconds, self._names)
+        counts = self.tally.counts
+        callers = counts.callers(name, seconds, self._names)
         if any(caller.address.startswith("unix:") for caller in callers):
             self._notes.append("clients that connect through a socket file cannot be told apart")
         return Report(
@@ -167,8 +168,8 @@ class _Listener:
             commands=progress.commands,
             output_bytes=progress.bytes,
             unreadable=self._unreadable,
-            beyond=self.tally.beyond,
-            keys=self.tally.keys(name, seconds, self.plan.prefix),
+            beyond=counts.beyond,
+            keys=counts.keys(name, seconds, self.plan.prefix),
             callers=callers,
             costs=costs,
             notes=tuple(self._notes),
@@ -227,7 +228,7 @@ class _Listener:
                 self._unreadable += 1
                 continue
             self.progress.commands += 1
-            if not (command.sent == ASKED and self._answered(command, sides.of(command.db))):
+            if not (command.sent == ASKED and self._answered(command, sides.known(command.db))):
                 self.tally.feed(command)
 
     def _answered(self, command: Command, side: Side | None) -> bool:

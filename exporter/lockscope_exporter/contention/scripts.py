@@ -11,9 +11,10 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from lockscope_exporter.contention.replay import Lock
+
 if TYPE_CHECKING:
     from lockscope_exporter.contention.monitor import Command
-    from lockscope_exporter.contention.replay import Lock
 
 RUNNERS = frozenset({b"eval", b"evalsha", b"eval_ro", b"evalsha_ro", b"fcall", b"fcall_ro"})
 
@@ -78,6 +79,13 @@ class Run:
     keys: tuple[bytes, ...]
     touched: dict[Lock, Touch] = field(default_factory=dict)
     calls: int = 0
+
+    def called(self, command: Command) -> None:
+        """Take note of a command that it calls."""
+        self.calls += 1
+        touch = self.touched.get(Lock(command.db, command.first))
+        if touch is not None:
+            touch.last = command.name
 
 
 def begin(command: Command) -> Run | None:

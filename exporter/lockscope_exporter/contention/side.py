@@ -143,6 +143,10 @@ class Sides:
                 self._by_db[db] = None
         return self._by_db.get(db)
 
+    def known(self, db: int) -> Side | None:
+        """Return the connection to a database if there is one already."""
+        return self._by_db.get(db)
+
     def all(self) -> list[Side]:
         """Return every connection."""
         return [side for side in self._by_db.values() if side is not None]

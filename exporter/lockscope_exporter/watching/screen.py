@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
-from lockscope_exporter.render import STYLES, age_cell, holder_cell, job_cell, key_cell, summary
+from lockscope_exporter.render import STYLES, age_cell, fit, holder_cell, job_cell, key_cell, summary
 from lockscope_exporter.text import duration_text, shown
 
 if TYPE_CHECKING:
@@ -64,9 +64,9 @@ def table(board: Board, width: int, height: int) -> list[Text]:
     lines += [_row(lock, widths) for lock in visible]
     hidden = len(rows) - board.top - len(visible)
     if hidden > 0:
-        lines.append(Text(_fit(f"and {hidden:,} more", width), "dim"))
+        lines.append(Text(fit(f"and {hidden:,} more", width), "dim"))
     if not rows:
-        lines.append(Text(_fit(_nothing(board), width), "dim"))
+        lines.append(Text(fit(_nothing(board), width), "dim"))
     return lines
 
 
@@ -121,28 +121,28 @@ def _title(board: Board, width: int) -> Text:
     paused = "  PAUSED" if board.paused else ""
     text = f"{shown(board.where, 60)}  {modes}  {summary(board.locks)}{paused}"
     room = max(width - len(clock) - len(_GAP), 1)
-    line = Text(set_cell_size(f"{_fit(text, room)}{_GAP}{clock}", width))
+    line = Text(set_cell_size(f"{fit(text, room)}{_GAP}{clock}", width))
     line.stylize("reverse")
     return line
 
 
 def _troubles(board: Board, width: int) -> list[Text]:
     down = [node for node in board.nodes if not node.up]
-    lines = [Text(_fit(f"{node.node}: {shown(node.error, 300)}", width), _BAD) for node in down[:3]]
-    return lines + [Text(_fit(note, width), "dim") for note in board.notes[:2]]
+    lines = [Text(fit(f"{node.node}: {shown(node.error, 300)}", width), _BAD) for node in down[:3]]
+    return lines + [Text(fit(note, width), "dim") for note in board.notes[:2]]
 
 
 def _foot(board: Board, width: int) -> Text:
-    return Text(_fit(KEYS.format(order=board.order, shown=board.shown, events=board.events), width), "dim")
+    return Text(fit(KEYS.format(order=board.order, shown=board.shown, events=board.events), width), "dim")
 
 
 def _heading(text: str, width: int) -> Text:
-    return Text(_fit(text, width), "bold")
+    return Text(fit(text, width), "bold")
 
 
 def _event(one: Happening, width: int) -> Text:
     style = _BAD if one.bad else "" if one.routine else _WAITING
-    return Text(_fit(one.line(), width), style)
+    return Text(fit(one.line(), width), style)
 
 
 def _nothing(board: Board) -> str:
@@ -152,16 +152,4 @@ def _nothing(board: Board) -> str:
 
 
 def _line(cells: Sequence[tuple[str, int]]) -> str:
-    return _GAP.join(_fit(cell, size) for cell, size in cells if size).rstrip()
-
-
-def _fit(cell: str, size: int) -> str:
-    if cell_len(cell) <= size:
-        return cell + " " * (size - cell_len(cell))
-    if size < 2:  # noqa: PLR2004 - no room for an ellipsis
-        return set_cell_size(cell, size)
-    tail = (size - 1) // 3
-    end = cell[len(cell) - tail :] if tail else ""
-    while cell_len(end) > tail:  # wide characters
-        end = end[1:]
-    return set_cell_size(cell, size - 1 - cell_len(end)) + "…" + end
+    return _GAP.join(fit(cell, size) for cell, size in cells if size).rstrip()
