@@ -58,7 +58,7 @@ def test_a_job_falls_silent(server, client):
 
 def test_new_keys_are_found(server, client):
     """Keys that appear later are found without a restart."""
-    with mirror(server.url, progress=("job:*:progress",)) as source:
+    with mirror(server.url, progress=("job:*:progress",), progress_stale_after=2.0) as source:
         assert source.progress() == []
         say(client, 1)
         wait_until(lambda: progress(source), 15)

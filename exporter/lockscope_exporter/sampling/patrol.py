@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from lockscope.globs import compile_glob
-from lockscope_exporter.sampling.progress import EVERY, ProgressLook
+from lockscope_exporter.sampling.progress import ProgressLook, look_every
 from lockscope_exporter.sampling.resync import ROUND, THOROUGH, THOROUGH_SCAN, Finder, Verifier
 from lockscope_exporter.sampling.sweep import Sweep
 from lockscope_exporter.sampling.watch import covering_glob
@@ -133,7 +133,8 @@ class Patrol:
         def fits(key: bytes) -> bool:
             return any(match(key) is not None for match in matchers)
 
-        sweep = Sweep(intake.reader.line, covering_glob(globs), fits, options.scan_budget, EVERY)
+        every = look_every(options.progress_stale_after)
+        sweep = Sweep(intake.reader.line, covering_glob(globs), fits, options.scan_budget, every)
         look = ProgressLook(self._node, intake, sweep, book, self._shared.guard)
         self._progress.append(look)
         self.chores.append(look)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lockscope_exporter.sampling.intake import Intake
     from lockscope_exporter.sampling.sweep import Sweep
 
-EVERY = 5.0  # seconds between two looks at a known key
-
+_EVERY = 5.0  # seconds between two looks at a known key, at most
+_SHARE = 0.2  # of the silence that makes a job stale, at most
 _FRESH = 1.0  # seconds for which a judgement holds
 _MAX_KEYS = 100_000  # progress keys kept of a target; more are a mistaken pattern
 
@@ -108,19 +108,20 @@ class ProgressLook:
     Args:
         node: name of the node.
         intake: what reads the locks of the same database.
-        sweep: finds keys.
+        sweep: finds keys; known ones are read as often as it begins anew.
         book: where reports go.
         guard: held around every use of the book.
     """
 
     def __init__(self, node: str, intake: Intake, sweep: Sweep, book: ProgressBook, guard: RLock) -> None:
+        self._every = sweep.period
         self._node = node
         self._db = intake.db
         self._reader = Reader(intake.reader.line, _plan, MAX_PAYLOAD)
         self._sweep = sweep
         self._book = book
         self._guard = guard
-        self._again = time.monotonic() + EVERY
+        self._again = time.monotonic() + self._every
 
     @property
     def due(self) -> float:
@@ -136,7 +137,7 @@ class ProgressLook:
         """Look at the next page of the keyspace, or at the known keys if it is time."""
         now = time.monotonic()
         if self._again <= now:
-            self._again = now + EVERY
+            self._again = now + self._every
             with self._guard:
                 known = self._book.keys(self._db, self._node)
             self._read(known)
@@ -154,6 +155,15 @@ class ProgressLook:
                     self._book.take(self._db, self._node, reading)
                 for key, _ in sample.gone:
                     self._book.gone(self._db, self._node, key)
+
+
+def look_every(stale_after: float) -> float:
+    """Return the seconds between two looks at the same progress key.
+
+    Args:
+        stale_after: seconds of silence after which a running job is stale.
+    """
+    return min(_EVERY, stale_after * _SHARE)
 
 
 def _plan(_key: bytes, type_name: str, _dialect: str | None) -> ReadPlan | None:
