@@ -18,7 +18,7 @@ import pytest
 from commands import SCRIPT
 from lockscope import tokens
 from lockscope.jobs import Job
-from lockscope_exporter.cli import main
+from lockscope_exporter.cli import explore, main
 from lockscope_exporter.cli.group import COMMANDS
 from lockscope_exporter.serve import listen
 from servers import Process, free_port, wait_until
@@ -233,15 +233,35 @@ def test_a_hostile_argument_cannot_reach_the_terminal(cli):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(cli, name):
-    """Each command explains itself, and each of its options names its environment variable."""
+    """Each command explains itself, and each of its options names its environment variable.
+
+    What makes a release happen has none, and the demo's server has one of its own: neither may come from an
+    environment that was set for something else.
+    """
     status, out, err = cli(name, "--help")
     assert (status, err) == (0, "")
     assert out.startswith(f"Usage: lockscope {name}")
     options = re.findall(r"^  (?:-h, )?(--[a-z-]+)", out, re.MULTILINE)
     flat = " ".join(out.split()).replace("- ", "-")
     for option in options:
-        if option != "--help":
-            assert "LOCKSCOPE_" + option[2:].replace("-", "_").upper() in flat, option
+        variable = "LOCKSCOPE_" + option[2:].replace("-", "_").upper()
+        if name == "release" and option in {"--yes", "--execute", "--force", "--confirm"}:
+            assert variable not in flat
+        elif name == "demo" and option == "--redis-url":
+            assert "LOCKSCOPE_DEMO_REDIS_URL" in flat
+            assert variable not in flat
+        elif option != "--help":
+            assert variable in flat, option
+
+
+def test_a_variable_of_kubernetes_is_no_port(monkeypatch):
+    """``LOCKSCOPE_PORT=tcp://…``, which Kubernetes sets for a service named lockscope, is passed over."""
+    monkeypatch.setenv("LOCKSCOPE_PORT", "tcp://10.0.0.1:9963")
+    with explore.command.make_context("explore", []) as context:
+        assert context.params["port"] == 8501
+    monkeypatch.setenv("LOCKSCOPE_PORT", "8600")
+    with explore.command.make_context("explore", []) as context:
+        assert context.params["port"] == 8600
 
 
 def test_version(cli):

@@ -139,7 +139,7 @@ def test_the_whole_story_of_a_killed_worker(cli, server, client):
     )
     assert fact(out, "to do") == list(runbook.advice("orphaned").steps)
     assert fact(out, "runbook") == [runbook.advice("orphaned").url]
-    assert fact(out, "look")[-1] == "lockscope release lock:order:1"
+    assert fact(out, "look")[-1] == f"lockscope release --redis-url {server.url} lock:order:1"
     status, out, _ = cli("why", "lock:order:1", "--json", "--runbook-base-url", "https://wiki/run/")
     [found] = json.loads(out)
     assert found["state"] == "orphaned"

@@ -6,6 +6,10 @@ import re
 import shlex
 from typing import TYPE_CHECKING
 
+from lockscope_exporter.cli.keytext import keys_of
+from lockscope_exporter.redis_url import hide_passwords
+from lockscope_exporter.text import shown_key
+
 if TYPE_CHECKING:
     from lockscope_exporter.redis_url import RedisUrl
     from lockscope_exporter.state import LockState
@@ -31,6 +35,31 @@ def inspect(lock: LockState, url: RedisUrl | None = None) -> list[str]:
     if lock.field is not None:
         read, rest = b"HGET", [lock.field]
     return [_line(base, b"PTTL", lock.key), _line(base, read, lock.key, *rest)]
+
+
+def lockscope(command: str, lock: LockState, url: str | None = None, target: str | None = None) -> list[str]:
+    """Return a ``lockscope`` line about a lock, or none where its key cannot be a word that leads back to it.
+
+    Args:
+        command: such as ``why``.
+        lock: the lock.
+        url: where it is, if not at the default; one with a password is left to ``LOCKSCOPE_REDIS_URL``.
+        target: its name in the file of targets, instead of a URL.
+    """
+    name = shown_key(lock.key)
+    if lock.key not in keys_of(name):
+        return []
+    words = ["lockscope", command]
+    if target is not None:
+        words += ["--target", target]
+    elif url is not None and hide_passwords(url) == url:
+        words += ["--redis-url", url]
+    line = shlex.join(words)
+    if target is None and url is not None and hide_passwords(url) != url:
+        line += ' --redis-url "$LOCKSCOPE_REDIS_URL"'
+    field = [] if lock.field is None else ["--field", shown_key(lock.field)]
+    end = ["--"] if name.startswith("-") else []
+    return [f"{line} {shlex.join([*field, *end, name])}"]
 
 
 def _base(lock: LockState, url: RedisUrl | None) -> str:

@@ -24,6 +24,7 @@ _FILE_WIDTH = 132  # columns where no terminal says how wide it is
 )
 @option(
     "--redis-url",
+    envvar="LOCKSCOPE_DEMO_REDIS_URL",  # not the variable that names a production server
     type=Checked("url", parse_redis_url),
     default=None,
     help="A real server to use instead of an embedded Valkey. Its demo keys begin with lockdemo.",

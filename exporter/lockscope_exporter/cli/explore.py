@@ -6,7 +6,7 @@ import importlib.util
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,11 +21,21 @@ if TYPE_CHECKING:
     from lockscope_exporter.configuration import Options
 
 
+class _Port(click.IntRange):
+    """A port; ``tcp://…`` is what Kubernetes puts into ``LOCKSCOPE_PORT`` for a service named so."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the port."""
+        if str(value).startswith("tcp://") and param is not None:
+            value = param.get_default(ctx) if ctx is not None else value
+        return super().convert(value, param, ctx)
+
+
 @click.command(
     epilog="Further settings of the explorer are environment variables, see the documentation. "
     "Releasing a lock from a page stays off unless LOCKSCOPE_ALLOW_RELEASE=1."
 )
-@option("--port", type=click.IntRange(1, 65535), default=8501, help="Port to serve on.")
+@option("--port", type=_Port(1, 65535), default=8501, help="Port to serve on.")
 @option("--address", default="127.0.0.1", help="Address to serve on; for other hosts, put a proxy before it.")
 @option("--prometheus-url", default="", help="Prometheus to read history from.")
 @option("--browser/--no-browser", default=False, help="Open a browser too.")

@@ -43,9 +43,12 @@ _WIDEST = 200
 @click.argument("key", type=TEXT)
 @option("--field", default=None, help="Field of a hash that holds several locks.")
 @option("--token", default=None, help="Fingerprint of the owner token that is meant, as ls shows it.")
-@option("--yes", "--execute", "really", is_flag=True, help="Free it, after all checks.")
-@option("--force", is_flag=True, help="Free it although its holder may still work.")
-@option("--confirm", default=None, help="The key once more; asked for on a terminal if --force needs it.")
+# Told on the command line alone: an environment left over from before must not free a lock.
+@click.option("--yes", "--execute", "really", is_flag=True, help="Free it, after all checks.")
+@click.option("--force", is_flag=True, help="Free it although its holder may still work.")
+@click.option(
+    "--confirm", default=None, help="The key once more; asked for on a terminal if --force needs it."
+)
 @option("--reason", default="", help="Why, for the audit trail.")
 @option("--audit-log", type=click.Path(dir_okay=False, path_type=Path), help="File to append JSON lines to.")
 @option("--json", "as_json", is_flag=True, help="Print a JSON object.")

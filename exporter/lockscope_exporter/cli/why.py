@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +16,12 @@ from lockscope_exporter.cli.keytext import keys_of
 from lockscope_exporter.cli.one import read_one
 from lockscope_exporter.cli.past import Past, past_of
 from lockscope_exporter.cli.release import missing, named, title
+from lockscope_exporter.configuration import DEFAULT_URL
 from lockscope_exporter.dialects import dialect
 from lockscope_exporter.listing import lock_object
 from lockscope_exporter.moments import span
 from lockscope_exporter.options import TEXT, option, redis_options
-from lockscope_exporter.redis_cli import inspect
+from lockscope_exporter.redis_cli import inspect, lockscope
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.release import open_client, open_journal
 from lockscope_exporter.render import STYLES
@@ -172,14 +172,9 @@ def _history(past: Past, now: float) -> list[str]:
 def _commands(lock: LockState, options: Options) -> list[str]:
     """Return lines to copy: what Redis holds, and how to free the lock."""
     target = next(one for one in options.targets() if one.name == lock.target)
-    lines = inspect(lock, parse_redis_url(target.url))
-    name = shown_key(lock.key)
-    if lock.key in keys_of(name):
-        where = ["--target", lock.target] if options.targets_file else []
-        field = [] if lock.field is None else ["--field", shown_key(lock.field)]
-        end = ["--"] if name.startswith("-") else []
-        lines.append(shlex.join(["lockscope", "release", *where, *field, *end, name]))
-    return lines
+    named = lock.target if options.targets_file else None
+    url = None if target.url == DEFAULT_URL else target.url
+    return [*inspect(lock, parse_redis_url(target.url)), *lockscope("release", lock, url, named)]
 
 
 def _plain(markdown: str) -> str:
