@@ -1,4 +1,4 @@
-"""Eighty milliseconds away from Redis: a scrape, beside redis_exporter; and how soon a change shows on loopback."""
+"""A scrape eighty milliseconds away from Redis, beside redis_exporter; how soon a change shows nearby."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def main() -> None:
                 "under 50 ms",
                 good=took < 0.05,
             )
-        with far_away(running.port) as away, redis_exporter(away, "-check-keys", "lock:order:1*") as other:
+        with far_away(running.port) as away, redis_exporter(away, "-check-keys", "lock:order:12?") as other:
             theirs = timed(lambda: fetch(other), 1)
-            row("80 ms away: redis_exporter -check-keys lock:order:1*", f"{theirs * 1000:.0f} ms")
+            row("80 ms away: redis_exporter, ten keys of them", f"{theirs * 1000:.0f} ms")
         with exporter(running.url) as (url, _):
             lags = []
             for number in range(20):
