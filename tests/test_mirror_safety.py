@@ -405,3 +405,20 @@ def test_the_recipe_in_a_cluster():
         for server in group.servers:
             denied = [entry for entry in server.client().acl_log() if entry["username"] == "lockscope"]
             assert denied == []
+
+
+def test_the_server_does_not_buffer_without_end(own_server):
+    """A mirror that does not keep up is cut off by the server's limit for subscribers, and recovers."""
+    client = own_server.client()
+    client.config_set("client-output-buffer-limit", "pubsub 200kb 0 0")
+    connection = connect(own_server.url).connection_pool.get_connection()
+    feed = TrackingFeed(connection, [b"lock"], timeout=2.0)
+    feed.limit_buffer()
+    assert {entry["flags"] for entry in client.client_list() if "t" in entry["flags"]} == {"PtB"}
+    pipe = client.pipeline(transaction=False)
+    for number in range(60_000):
+        pipe.set(f"lock:{number}:{'x' * 150}", "x", px=60_000)
+    pipe.execute()
+    with pytest.raises(redis.ConnectionError):
+        while True:
+            feed.drain(0.01)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lockscope_exporter.sampling.feeds.tracking import CHANNEL
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -28,6 +30,7 @@ COMMANDS: dict[str, str] = {
     "eval_ro": "look at the type and read in one step, so that no error is caused",
     "client|tracking": "be told which keys change",
     "client|trackinginfo": "check that this still works",
+    "subscribe": "be cut off, rather than have the server buffer without end, should lockscope hang",
     "client|list": "see whether a holder's connection is silent",
     "pubsub|numsub": "see whether holders live",
 }
@@ -66,14 +69,14 @@ def acl_rule(
     """
     chosen = {**COMMANDS, **(CLUSTER_COMMANDS if cluster else {})}
     globs = tuple(globs)
-    channels = "resetchannels"
+    channels = f"resetchannels &{CHANNEL.decode()}"
     if notifications:
         chosen |= NOTIFICATION_COMMANDS
         # Redis grants a subscription to a pattern only if the very same pattern is granted.
         followed = [f"__keyspace@{db}__:{glob}" for db in dbs for glob in globs]
         followed += [f"__keyevent@{db}__:*" for db in dbs]
         channels = " ".join(f"&{pattern}" for pattern in (*followed, "__keyevent@*__:evicted"))
-        channels = f"resetchannels {channels}"
+        channels = f"resetchannels &{CHANNEL.decode()} {channels}"
     if version < _OLD:
         chosen = {name: why for name, why in chosen.items() if name not in ("eval_ro", "pexpiretime")}
         chosen["eval"] = COMMANDS["eval_ro"]

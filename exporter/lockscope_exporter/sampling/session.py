@@ -12,7 +12,7 @@ from lockscope_exporter.sampling.dial import Dial
 from lockscope_exporter.sampling.feeds.changes import Change, Changes
 from lockscope_exporter.sampling.feeds.choose import choose_feed
 from lockscope_exporter.sampling.feeds.scan import NoFeed
-from lockscope_exporter.sampling.feeds.tracking import TrackingFeed
+from lockscope_exporter.sampling.feeds.tracking import CHANNEL, TrackingFeed
 from lockscope_exporter.sampling.intake import Cause, Intake
 from lockscope_exporter.sampling.pace import Pace
 from lockscope_exporter.sampling.patrol import FeedCheck, Patrol
@@ -116,11 +116,8 @@ class Session:
         )
         self._feed = chosen.feed
         warnings = list(chosen.warnings)
-        if server.evicts and isinstance(chosen.feed, TrackingFeed):
-            try:
-                chosen.feed.also_evictions()
-            except ResponseError:
-                warnings.append("evictions are told from releases by their numbers only: no permission")
+        if isinstance(chosen.feed, TrackingFeed):
+            warnings += _subscribe(chosen.feed, evicts=server.evicts)
         for intake in self._intakes.values():
             self._patrol.add(intake, chosen)
         roll_call = RollCall(
@@ -246,3 +243,21 @@ class Session:
         heard = max(self._feed.heard(), *(intake.last for intake in intakes))
         self._node.learn(server.facts)
         self._node.alive(heard, self._dial.clock.offset, sum(len(intake.unreadable) for intake in intakes))
+
+
+def _subscribe(feed: TrackingFeed, *, evicts: bool) -> list[str]:
+    """Make the most of a feed's connection; return warnings about what this user may not do."""
+    warnings = []
+    try:
+        feed.limit_buffer()
+    except ResponseError:
+        warnings.append(
+            "were this process paused for long, the server would buffer without limit: "
+            f"grant +subscribe &{CHANNEL.decode()}"
+        )
+    if evicts:
+        try:
+            feed.also_evictions()
+        except ResponseError:
+            warnings.append("evictions are told from releases by their numbers only: no permission")
+    return warnings

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from redis.connection import AbstractConnection
 
 
+CHANNEL = b"lockscope:mirror"
+"""Where mirrors subscribe for the sake of being subscribers."""
+
+
 class TrackingFeed:
     """Follows prefixes.
 
@@ -41,8 +45,9 @@ class TrackingFeed:
         self.tells_evictions = False
         self._changes = Changes()
         self._pushes = Pushes(connection, timeout)
-        self._parser: Any = connection._parser  # noqa: SLF001 - redis-py's own client-side cache does the same
-        self._parser.set_invalidation_push_handler(self._take)
+        parser: Any = connection._parser  # noqa: SLF001 - redis-py's own client-side cache does the same
+        parser.set_invalidation_push_handler(self._take)
+        parser.set_pubsub_push_handler(self._take_message)
         self.add(prefixes)
         self.verify()
 
@@ -55,6 +60,19 @@ class TrackingFeed:
         arguments = [part for prefix in prefixes for part in (b"PREFIX", prefix)]
         self._pushes.command(b"CLIENT", b"TRACKING", b"ON", b"BCAST", *arguments)
 
+    def limit_buffer(self) -> None:
+        """Have the server cut this connection off rather than buffer pushes without end.
+
+        Were this process paused, the server would keep every push for it: for plain connections there is no
+        limit by default. Subscribers have one (``client-output-buffer-limit pubsub``), so it becomes one, of
+        a channel on which nobody speaks.
+
+        Raises:
+            redis.ResponseError: this user may not subscribe.
+        """
+        self._pushes.send([pack(b"SUBSCRIBE", CHANNEL)])
+        self._pushes.settle()
+
     def also_evictions(self) -> None:
         """Have evictions told as such, if the server's operator has turned such notifications on.
 
@@ -64,7 +82,6 @@ class TrackingFeed:
         Raises:
             redis.ResponseError: this user may not subscribe.
         """
-        self._parser.set_pubsub_push_handler(self._take_eviction)
         self._pushes.send([pack(b"PSUBSCRIBE", b"__keyevent@*__:evicted")])
         self._pushes.settle()
 
@@ -101,7 +118,7 @@ class TrackingFeed:
         """Close the connection."""
         self._pushes.close()
 
-    def _take_eviction(self, push: list[Any]) -> object:
+    def _take_message(self, push: list[Any]) -> object:
         found = re.fullmatch(rb"__keyevent@(\d+)__:evicted", push[2]) if push[0] == b"pmessage" else None
         if found is not None:
             self._changes.keys[int(found[1]), push[3]] = Change(end="evicted")
