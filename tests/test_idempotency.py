@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import pickle
 import signal
 import sys
 import threading
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -242,13 +245,251 @@ def test_a_result_that_cannot_be_stored_is_raised_after_the_work_is_marked(clien
         assert run.duplicate
 
 
-@pytest.mark.parametrize("bad", [0, -1, float("nan")])
-def test_a_ttl_that_cannot_be_is_refused(bad: float) -> None:
-    """TTLs of nothing or less are a ``ValueError`` that names the argument."""
-    with pytest.raises(ValueError, match="ttl takes seconds above 0"):
+BAD = [0, -1, float("nan"), float("inf"), 1e300, 10**400, "x", True, Decimal("sNaN")]
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_ttl_that_cannot_be_is_refused(bad: Any) -> None:
+    """What is no sensible number of seconds is a ``ValueError`` that names the argument."""
+    with pytest.raises(ValueError, match=r"^ttl takes seconds above 0"):
         idempotent("a", ttl=bad)
-    with pytest.raises(ValueError, match="running_ttl takes seconds above 0"):
+    with pytest.raises(ValueError, match=r"^running_ttl takes seconds above 0"):
         idempotent("a", ttl=1, running_ttl=bad)
+
+
+def test_no_ttl_is_refused() -> None:
+    """``None`` is no TTL: a marker without one would never go."""
+    with pytest.raises(ValueError, match="ttl takes seconds above 0 and up to 9000000000, not None"):
+        idempotent("a", ttl=None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("ttl", [9_000_000_000, Decimal("60.5"), Fraction(1, 2), 0.0001])
+def test_any_number_is_a_ttl(client: redis.Redis, ttl: Any) -> None:
+    """Numbers of every kind are taken, from a millisecond to what Redis can count."""
+    with idempotent("a", ttl=ttl, running_ttl=60, client=client) as run:
+        assert run.first
+    assert client.pttl("a") <= ttl * 1000 + 1
+
+
+def asleep(server: RedisServer, seconds: float) -> threading.Thread:
+    """Put the server to sleep; return the thread that waits for it to wake."""
+    client = server.client(socket_timeout=30)
+    client.ping()
+    sleeper = threading.Thread(target=client.execute_command, args=("DEBUG", "SLEEP", seconds))
+    probe = server.client(socket_timeout=0.05, retry=None)
+    probe.ping()
+    sleeper.start()
+
+    def stuck() -> bool:
+        try:
+            probe.ping()
+        except redis.TimeoutError:
+            return True
+        return False
+
+    wait_until(stuck, every=0.001)
+    return sleeper
+
+
+@pytest.fixture
+def sleepy() -> Iterator[RedisServer]:
+    """Give a server that can be put to sleep."""
+    server = RedisServer(enable_debug_command="yes")
+    yield server
+    server.close()
+
+
+def processed(client: redis.Redis, scripts: int) -> bool:
+    """Tell whether the server has run that many scripts."""
+    return bool(client.info("commandstats").get("cmdstat_eval", {}).get("calls", 0) >= scripts)
+
+
+def test_a_beginning_that_times_out_leaves_no_marker(sleepy: RedisServer, seen: Observed) -> None:
+    """Redis gets to the beginning after the caller gave up; the mark that it sets is taken away again."""
+    impatient = sleepy.client(socket_timeout=0.6, retry=None)
+    impatient.ping()
+    sleeper = asleep(sleepy, 1)
+    with pytest.raises(redis.TimeoutError), idempotent("a", ttl=3600, client=impatient):
+        pytest.fail("the work must not begin")
+    sleeper.join()
+    client = sleepy.client()
+    wait_until(lambda: processed(client, 2))
+    assert not client.exists("a")
+    assert seen.outcomes("idempotency") == {"error": 1}
+
+
+def test_a_marker_that_may_stay_is_told(sleepy: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    """Without an answer to the removal either, the failure is raised and the log says how long it lasts."""
+    impatient = sleepy.client(socket_timeout=0.1, retry=None)
+    impatient.ping()
+    sleeper = asleep(sleepy, 1)
+    with (
+        caplog.at_level(logging.WARNING, "lockscope"),
+        pytest.raises(redis.TimeoutError),
+        idempotent("a", ttl=3600, running_ttl=90, client=impatient),
+    ):
+        pytest.fail("the work must not begin")
+    sleeper.join()
+    assert "'a' may stay for up to 90 s" in caplog.text
+
+
+async def test_an_asyncio_beginning_that_is_cancelled_leaves_no_marker(sleepy: RedisServer) -> None:
+    """A task cancelled while it begins takes its mark away, even if it is cancelled again meanwhile."""
+    async with redis.asyncio.Redis(unix_socket_path=sleepy.socket) as client:
+        for again, decorated in ((False, False), (True, False), (False, True)):
+            await client.config_resetstat()
+
+            @idempotent("a", ttl=3600, client=client)
+            async def work() -> None:
+                pytest.fail("the work must not begin")
+
+            async def block() -> None:
+                async with idempotent("a", ttl=3600, client=client):
+                    pytest.fail("the work must not begin")
+
+            sleeper = asleep(sleepy, 0.5)
+            task = asyncio.create_task(work() if decorated else block())
+            await asyncio.sleep(0.1)  # the command goes out; a server that sleeps cannot tell when
+            task.cancel()
+            if again:
+                await asyncio.sleep(0.05)
+                task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            sleeper.join()
+            checks = sleepy.client()
+            assert processed(checks, 2)
+            assert not checks.exists("a")
+
+
+async def test_asyncio_work_that_is_done_is_marked_though_cancelled(sleepy: RedisServer) -> None:
+    """A cancellation that comes while done work is being marked comes through after the mark."""
+    async with redis.asyncio.Redis(unix_socket_path=sleepy.socket) as client:
+        sleepers: list[threading.Thread] = []
+
+        async def work() -> None:
+            async with idempotent("a", ttl=3600, client=client):
+                sleepers.append(asleep(sleepy, 0.4))
+
+        task = asyncio.create_task(work())
+        while not sleepers:  # noqa: ASYNC110 - the thread of the server's sleep starts inside the task
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        sleepers[0].join()
+        async with idempotent("a", ttl=3600, client=client) as run:
+            assert run.duplicate
+
+
+def test_one_object_nested_marks_its_work_as_done(client: redis.Redis, seen: Observed) -> None:
+    """One object entered twice is two runs: the inner one is refused, the outer one's work becomes done."""
+    once = idempotent("a", ttl=60, client=client)
+    with once as outer:
+        with once as inner:
+            assert inner.in_progress
+        assert outer.first
+    with once as late:
+        assert late.duplicate
+    assert seen.outcomes("idempotency") == {"first": 1, "in_progress": 1, "duplicate": 1}
+
+
+def test_one_object_in_many_threads_marks_its_work_as_done(client: redis.Redis) -> None:
+    """Another thread that enters and leaves the same object meanwhile takes nothing from the run."""
+    once = idempotent("a", ttl=60, client=client)
+    entered, leave = threading.Event(), threading.Event()
+    outcomes: list[str] = []
+
+    def other() -> None:
+        with once as run:
+            outcomes.append(run.outcome)
+            entered.set()
+            leave.wait(10)
+
+    thread = threading.Thread(target=other)
+    with once as run:
+        run.result = 7
+        thread.start()
+        assert entered.wait(10)
+    with once as late:
+        assert (late.duplicate, late.result) == (True, 7)
+    leave.set()
+    thread.join()
+    assert outcomes == ["in_progress"]
+
+
+async def test_one_object_in_many_tasks_marks_its_work_as_done(server: RedisServer) -> None:
+    """The same for tasks; a block left in another task than it was entered in finds its run too."""
+    async with redis.asyncio.Redis(unix_socket_path=server.socket) as client:
+        once = idempotent("a", ttl=60, client=client)
+        entered, leave = asyncio.Event(), asyncio.Event()
+
+        async def other() -> None:
+            async with once as run:
+                assert run.in_progress
+                entered.set()
+                await leave.wait()
+
+        async with once:
+            task = asyncio.create_task(other())
+            await entered.wait()
+        async with once as late:
+            assert late.duplicate
+        leave.set()
+        await task
+        moved = idempotent("b", ttl=60, client=client)
+        run = await asyncio.create_task(moved.__aenter__())
+        assert run.first
+        await asyncio.create_task(moved.__aexit__(None, None, None))
+        async with moved as run:
+            assert run.duplicate
+
+
+def test_a_block_left_without_being_entered_is_an_error(client: redis.Redis) -> None:
+    """An exit without an entry is a ``RuntimeError`` that says so."""
+    with pytest.raises(RuntimeError, match="without having been entered"):
+        idempotent("a", ttl=60, client=client).__exit__(None, None, None)
+
+
+AWKWARD = {"text": "Zoë", "bytes": b"\xff\x80\x00"}
+
+
+def test_pickled_results_pass_through_a_decoding_client(
+    server: RedisServer, cluster_server: RedisServer
+) -> None:
+    """Results that are no text are stored and read though the client decodes responses, in a cluster too."""
+    cluster = redis.RedisCluster(host="127.0.0.1", port=cluster_server.port, decode_responses=True)
+    cluster.delete("p:1")
+    for client in (
+        server.client(decode_responses=True),
+        server.client(decode_responses=True, protocol=2, encoding="ascii", db=1),
+        cluster,
+    ):
+
+        @idempotent("p:{n}", ttl=60, client=client, store=True, dumps=pickle.dumps, loads=pickle.loads)
+        def work(n: int) -> Any:
+            assert n
+            return AWKWARD
+
+        assert (work(1), work(1)) == (AWKWARD, AWKWARD)
+        client.close()
+
+
+async def test_pickled_results_pass_through_a_decoding_asyncio_client(
+    server: RedisServer, cluster_server: RedisServer
+) -> None:
+    """The same for asyncio."""
+    cluster = redis.asyncio.RedisCluster(host="127.0.0.1", port=cluster_server.port, decode_responses=True)
+    await cluster.delete("p")
+    for client in (redis.asyncio.Redis(unix_socket_path=server.socket, decode_responses=True), cluster):
+        options: dict[str, Any] = {"store": True, "dumps": pickle.dumps, "loads": pickle.loads}
+
+        @idempotent("p", ttl=60, client=client, **options)
+        async def work() -> Any:
+            return AWKWARD
+
+        assert (await work(), await work()) == (AWKWARD, AWKWARD)
+        await client.aclose()
 
 
 def test_decorator(client: redis.Redis, seen: Observed) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -188,11 +190,31 @@ def test_templates_are_formatted_once() -> None:
         KeyTemplate("{x}", function).key((), {})
 
 
-@pytest.mark.parametrize("bad", [{"ttl": 0}, {"ttl": -1}, {"ttl": float("nan")}, {"ttl": 1, "wait": -1}])
-def test_impossible_times_are_refused(bad: dict[str, float]) -> None:
-    """A TTL of nothing and a negative wait are a ``ValueError``."""
-    with pytest.raises(ValueError, match="takes seconds"):
-        locked("a", **bad)
+@pytest.mark.parametrize("bad", [-1, float("nan"), float("inf"), 1e300, 10**400, "x", b"1", True])
+def test_impossible_times_are_refused(bad: Any) -> None:
+    """A TTL or a wait that is no sensible number is a ``ValueError`` that names it, where it is written."""
+    with pytest.raises(ValueError, match="ttl takes seconds above 0"):
+        locked("a", ttl=bad)
+    with pytest.raises(ValueError, match=r"wait .*takes seconds"):
+        locked("a", ttl=1, wait=bad)
+
+
+@pytest.mark.parametrize("bad", [0, None])
+def test_a_lock_without_ttl_is_refused(bad: Any) -> None:
+    """A lock that never frees itself is a ``ValueError``."""
+    with pytest.raises(ValueError, match="ttl takes seconds above 0"):
+        locked("a", ttl=bad)
+
+
+def test_a_ttl_below_a_millisecond_is_one(client: redis.Redis) -> None:
+    """The shortest lease that Redis knows is what a smaller TTL gets, not an error at every call."""
+
+    @locked("a", ttl=Decimal("0.0004"), client=client)
+    def work() -> None:
+        pass
+
+    with contextlib.suppress(LockNotOwnedError):  # a millisecond may have passed
+        work()
 
 
 def test_generator_functions_are_refused() -> None:

@@ -87,7 +87,56 @@ def test_the_first_renewal_counts_from_the_acquire(client: redis.Redis, seen: Ob
     assert seen.events("renewed")[0].ttl_remaining < 1
 
 
-@pytest.mark.parametrize("every", [0, -1, TTL, 5, float("nan")])
+@pytest.mark.parametrize("every", [0, -1, float("nan"), float("inf"), 1e300, "x"])
+def test_a_pause_that_is_none_is_refused_at_once(client: redis.Redis, every: Any) -> None:
+    """What is no number of seconds above 0 is a ``ValueError`` before the block."""
+    lock = held(client)
+    with pytest.raises(ValueError, match="every takes seconds above 0"):
+        keep_alive(lock, every=every)
+
+
+def test_one_object_keeps_the_locks_of_many_threads(client: redis.Redis) -> None:
+    """One object entered by two threads renews for each of them, and each exit ends its own renewals."""
+    lock = client.lock("job:1", timeout=5)
+    assert lock.acquire()
+    block = keep_alive(lock, every=0.02)
+    entered, leave = threading.Event(), threading.Event()
+
+    def other() -> None:
+        lock.local.token = token
+        with block:
+            entered.set()
+            leave.wait(10)
+
+    token = lock.local.token
+    thread = threading.Thread(target=other)
+    with block as lease:
+        thread.start()
+        assert entered.wait(10)
+        with block as inner:
+            wait_until(lambda: inner.renewals)
+        assert len(keepers()) == 2
+        leave.set()
+        thread.join()
+        before = lease.renewals
+        wait_until(lambda: lease.renewals > before)
+    assert not keepers()
+
+
+def test_each_entry_is_told_of_its_own_loss(client: redis.Redis) -> None:
+    """Nested entries of one object call ``on_lost`` with the lease of each."""
+    told: list[Any] = []
+    with keep_alive(held(client), every=0.05, on_lost=told.append) as block_lease:
+        pass
+    block = keep_alive(held(client, "job:2"), every=0.05, on_lost=told.append)
+    with block as outer, block as inner:
+        client.delete("job:2")
+        wait_until(lambda: len(told) == 2)
+    assert block_lease not in told
+    assert set(told) == {outer, inner}
+
+
+@pytest.mark.parametrize("every", [TTL, 5])
 def test_a_pause_that_cannot_be_is_refused(client: redis.Redis, every: float) -> None:
     """A pause of nothing, less, or the TTL and more is a ``ValueError`` before anything is started."""
     with pytest.raises(ValueError, match="every takes seconds"), keep_alive(held(client), every=every):
@@ -341,6 +390,17 @@ async def until(check: Any, seconds: float = 10) -> None:
     async with asyncio.timeout(seconds):
         while not check():  # noqa: ASYNC110 - what is waited for knows no event
             await asyncio.sleep(0.01)
+
+
+async def test_one_object_keeps_for_nested_asyncio_blocks(server: RedisServer) -> None:
+    """One object entered twice by asyncio ends each of its renewing tasks with its block."""
+    async with redis.asyncio.Redis(unix_socket_path=server.socket) as client:
+        lock = client.lock("job:1", timeout=5)
+        assert await lock.acquire()
+        block = keep_alive(lock, every=0.02)
+        async with block, block:
+            pass
+        assert not [task for task in asyncio.all_tasks() if task.get_name() == "lockscope-keep-alive"]
 
 
 async def test_an_asyncio_lock_outlives_its_ttl(server: RedisServer, seen: Observed) -> None:

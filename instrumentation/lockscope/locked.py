@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from redis.exceptions import RedisError
 
 from lockscope.clients import asyncio_client, blocking_client
+from lockscope.durations import seconds
 from lockscope.errors import LockRefusedError
 from lockscope.renewal import keep_alive
 from lockscope.templates import KeyTemplate
@@ -51,10 +52,10 @@ def locked(
         ValueError: ``ttl`` or ``wait`` cannot be, or the template names what is no parameter.
         TypeError: a generator function, which would hold the lock for as long as nobody finishes it.
     """
-    if not ttl > 0:
-        raise ValueError(f"ttl takes seconds above 0, not {ttl!r}")
-    if wait is not None and not wait >= 0:
-        raise ValueError(f"wait takes seconds from 0, or None for ever, not {wait!r}")
+    timeout = max(seconds(ttl, "ttl"), 0.001)  # below a millisecond Redis would refuse it at every call
+    patience = (
+        seconds(wait, "wait (unless it is 0, or None for ever)") if wait is not None and wait != 0 else None
+    )
 
     def decorate(function: F) -> F:
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
@@ -64,7 +65,7 @@ def locked(
 
         def lock(name: str) -> Any:
             redis_client = asyncio_client(client) if is_async else blocking_client(client)
-            return redis_client.lock(name, timeout=ttl, blocking=wait != 0, blocking_timeout=wait or None)
+            return redis_client.lock(name, timeout=timeout, blocking=wait != 0, blocking_timeout=patience)
 
         make = _locked_async if is_async else _locked
         return cast("F", make(function, template, lock, renew=renew))

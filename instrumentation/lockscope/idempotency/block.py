@@ -7,10 +7,11 @@ import inspect
 import json
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from redis.exceptions import RedisError
-
 from lockscope.clients import asyncio_client, blocking_client
+from lockscope.durations import seconds
+from lockscope.entries import Entries
 from lockscope.errors import InProgressError
+from lockscope.idempotency import sending
 from lockscope.idempotency.run import Marking, Run
 from lockscope.templates import KeyTemplate
 
@@ -37,7 +38,14 @@ class idempotent:  # noqa: N801 - reads as a function, as contextlib's own class
     A marker is set atomically before the work and turned into a finished one after it. If the work raises,
     the marker goes and the work may be tried again; if the process dies, the marker frees itself after
     ``running_ttl``. A decorated function returns the stored result (or ``None``) for a duplicate and raises
-    ``InProgressError`` while another run is at it; a block asks ``run`` and decides for itself.
+    ``InProgressError`` while another run is at it; a block asks ``run`` and decides for itself. One object
+    may be entered again while it is entered, nested or by other threads and tasks: each entry is a run.
+
+    A beginning that fails without an answer (timeout, lost connection, cancelled task) may have set the
+    marker all the same, so its removal is tried once, by owner. If that fails too, because Redis stalls for
+    longer than two of the client's timeouts (for asyncio at most a second), or if the command still travels
+    and arrives after the removal, the marker stays and others find the work ``in_progress`` until
+    ``running_ttl`` has passed: keep that as short as the work allows.
 
     Once the work is done, a failure to mark it as done is counted and logged and not raised: failing work
     that is done would invite its repetition.
@@ -54,7 +62,7 @@ class idempotent:  # noqa: N801 - reads as a function, as contextlib's own class
         loads: reads that again.
 
     Raises:
-        ValueError: a TTL is not above 0, or the template names what is no parameter.
+        ValueError: a TTL is no number of seconds above 0, or the template names what is no parameter.
         RedisError: the marker could not be set; the work was not begun.
     """
 
@@ -72,6 +80,7 @@ class idempotent:  # noqa: N801 - reads as a function, as contextlib's own class
         self._key = key
         self._client = client
         self._store = store
+        self._entries: Entries[tuple[Marking, Any]] = Entries()
         ttl_ms = _milliseconds(ttl, "ttl")
         running_ms = ttl_ms if running_ttl is None else _milliseconds(running_ttl, "running_ttl")
 
@@ -89,38 +98,42 @@ class idempotent:  # noqa: N801 - reads as a function, as contextlib's own class
         return cast("F", make(function, template))
 
     def __enter__(self) -> Run:
-        self._marking, self._redis = self._new(self._key), blocking_client(self._client)
-        return _enter(self._marking, self._redis)
+        marking, client = self._new(self._key), blocking_client(self._client)
+        run = sending.enter(marking, client)
+        self._entries.push((marking, client))
+        return run
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        _leave(self._marking, self._redis, error)
+        sending.leave(*self._entries.pop(), error)
 
     async def __aenter__(self) -> Run:
-        self._marking, self._redis = self._new(self._key), asyncio_client(self._client)
-        return await _enter_async(self._marking, self._redis)
+        marking, client = self._new(self._key), asyncio_client(self._client)
+        run = await sending.enter_async(marking, client)
+        self._entries.push((marking, client))
+        return run
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await _leave_async(self._marking, self._redis, error)
+        await sending.leave_async(*self._entries.pop(), error)
 
     def _decorated(self, function: Callable[..., Any], template: KeyTemplate) -> Callable[..., Any]:
         @functools.wraps(function)
         def once(*args: Any, **kwargs: Any) -> Any:
             marking, client = self._new(template.key(args, kwargs)), blocking_client(self._client)
-            run = _enter(marking, client)
+            run = sending.enter(marking, client)
             if not run.first:
                 return _answer(run, function)
             try:
                 answer = function(*args, **kwargs)
             except BaseException as error:
-                _leave(marking, client, error)
+                sending.leave(marking, client, error)
                 raise
             if self._store:
                 run.result = answer
-            _leave(marking, client, None)
+            sending.leave(marking, client, None)
             return answer
 
         return once
@@ -129,60 +142,20 @@ class idempotent:  # noqa: N801 - reads as a function, as contextlib's own class
         @functools.wraps(function)
         async def once(*args: Any, **kwargs: Any) -> Any:
             marking, client = self._new(template.key(args, kwargs)), asyncio_client(self._client)
-            run = await _enter_async(marking, client)
+            run = await sending.enter_async(marking, client)
             if not run.first:
                 return _answer(run, function)
             try:
                 answer = await function(*args, **kwargs)
             except BaseException as error:
-                await _leave_async(marking, client, error)
+                await sending.leave_async(marking, client, error)
                 raise
             if self._store:
                 run.result = answer
-            await _leave_async(marking, client, None)
+            await sending.leave_async(marking, client, None)
             return answer
 
         return once
-
-
-def _enter(marking: Marking, client: Any) -> Run:
-    try:
-        answer = client.eval(*marking.begin())
-    except BaseException as error:
-        marking.not_begun(error)
-        raise
-    return marking.begun(answer)
-
-
-async def _enter_async(marking: Marking, client: Any) -> Run:
-    try:
-        answer = await client.eval(*marking.begin())
-    except BaseException as error:
-        marking.not_begun(error)
-        raise
-    return marking.begun(answer)
-
-
-def _leave(marking: Marking, client: Any, error: BaseException | None) -> None:
-    if not marking.run.first:
-        return
-    try:
-        answer = client.eval(*marking.end(error))
-    except (RedisError, OSError) as failure:
-        marking.not_ended(failure)
-    else:
-        marking.ended(answer, error)
-
-
-async def _leave_async(marking: Marking, client: Any, error: BaseException | None) -> None:
-    if not marking.run.first:
-        return
-    try:
-        answer = await client.eval(*marking.end(error))
-    except (RedisError, OSError) as failure:
-        marking.not_ended(failure)
-    else:
-        marking.ended(answer, error)
 
 
 def _answer(run: Run, function: Callable[..., Any]) -> Any:
@@ -193,7 +166,5 @@ def _answer(run: Run, function: Callable[..., Any]) -> Any:
     )
 
 
-def _milliseconds(seconds: float, name: str) -> int:
-    if not seconds > 0:
-        raise ValueError(f"{name} takes seconds above 0, not {seconds!r}")
-    return max(round(seconds * 1000), 1)
+def _milliseconds(value: Any, name: str) -> int:
+    return max(round(seconds(value, name) * 1000), 1)

@@ -106,10 +106,23 @@ class Marking:
         """Take note that ``begin`` failed."""
         _count(self.run.key, "error", error)
 
+    def forget(self) -> tuple[Any, ...]:
+        """Return the arguments of ``EVAL`` that take the run's own mark away, if it is there."""
+        return markers.FORGET, 1, self.run.key, self._mark
+
+    def not_forgotten(self, error: BaseException) -> None:
+        """Take note that nobody knows whether a run that was not begun left its mark."""
+        _log.warning(
+            "idempotency marker %r may stay for up to %g s although the work was not begun: %r",
+            self.run.key,
+            self._running_ms / 1000,
+            error,
+        )
+
     def end(self, error: BaseException | None) -> tuple[Any, ...]:
         """Return the arguments of ``EVAL`` that end the run, which raised ``error``."""
         if error is not None:
-            return markers.FORGET, 1, self.run.key, self._mark
+            return self.forget()
         payload = None
         if self.run.stored:
             try:

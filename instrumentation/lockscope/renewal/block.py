@@ -7,6 +7,8 @@ import inspect
 import time
 from typing import TYPE_CHECKING, Any
 
+from lockscope.durations import seconds
+from lockscope.entries import Entries
 from lockscope.errors import LostMessage
 from lockscope.renewal.keepers import TaskKeeper, ThreadKeeper
 from lockscope.renewal.lease import Keeping, KeptLease
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from lockscope.renewal.locks import Renewable
 
 _SHARE = 3  # renewals that fit into a TTL by default
+_callbacks: set[asyncio.Future[Any]] = set()  # under way: an event loop alone does not keep its tasks alive
 
 
 class keep_alive:  # noqa: N801 - reads as a function, as contextlib's own classes do
@@ -42,7 +45,7 @@ class keep_alive:  # noqa: N801 - reads as a function, as contextlib's own class
     Raises:
         TypeError: the lock cannot be renewed, ``on_lost`` takes more than one argument, or ``with`` is used
             for an asyncio lock or the other way round.
-        ValueError: the lock has no TTL, or ``every`` is not between 0 and it.
+        ValueError: the lock has no TTL, or ``every`` is no number of seconds between 0 and it.
         LockError: the lock is not held.
     """
 
@@ -54,12 +57,12 @@ class keep_alive:  # noqa: N801 - reads as a function, as contextlib's own class
         cancel: bool = False,
     ) -> None:
         self._lock = lock
-        self._every = every
+        self._every = None if every is None else seconds(every, "every")
         self._on_lost = on_lost
         self._takes_lease = _takes_lease(on_lost)
         self._cancel = cancel
-        self._task: asyncio.Task[Any] | None = None
-        self._pending: asyncio.Future[Any] | None = None
+        self._threads: Entries[ThreadKeeper] = Entries()
+        self._tasks: Entries[TaskKeeper] = Entries()
 
     def __enter__(self) -> KeptLease:
         lock = renewable(self._lock)
@@ -73,15 +76,16 @@ class keep_alive:  # noqa: N801 - reads as a function, as contextlib's own class
             sent = time.monotonic()
             lock.renew()
             deadline = sent + lock.ttl
-        lease = self._lease(lock, every, deadline)
-        self._thread = ThreadKeeper(self._keeping)
-        self._thread.start()
+        keeping, lease = self._keep(lock, every, deadline, None)
+        thread = ThreadKeeper(keeping)
+        thread.start()
+        self._threads.push(thread)
         return lease
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._thread.stop()
+        self._threads.pop().stop()
 
     async def __aenter__(self) -> KeptLease:
         lock = renewable(self._lock)
@@ -93,37 +97,41 @@ class keep_alive:  # noqa: N801 - reads as a function, as contextlib's own class
             sent = time.monotonic()
             await lock.renew()
             deadline = sent + lock.ttl
-        self._task = asyncio.current_task()
-        lease = self._lease(lock, every, deadline)
-        self._keeper = TaskKeeper(self._keeping)
-        self._keeper.start()
+        keeping, lease = self._keep(lock, every, deadline, asyncio.current_task())
+        keeper = TaskKeeper(keeping)
+        keeper.start()
+        self._tasks.push(keeper)
         return lease
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self._keeper.stop()
+        await self._tasks.pop().stop()
 
-    def _lease(self, lock: Renewable, every: float, deadline: float) -> KeptLease:
-        self._keeping = Keeping(lock, every, deadline, self._tell)
-        self._kept = KeptLease(self._keeping)
-        return self._kept
+    def _keep(
+        self, lock: Renewable, every: float, deadline: float, task: asyncio.Task[Any] | None
+    ) -> tuple[Keeping, KeptLease]:
+        keeping = Keeping(lock, every, deadline, lambda: self._tell(lease, task))
+        lease = KeptLease(keeping)
+        return keeping, lease
 
     def _interval(self, lock: Renewable) -> float:
-        every = lock.ttl / _SHARE if self._every is None else float(self._every)
-        if not 0 < every < lock.ttl:
+        every = lock.ttl / _SHARE if self._every is None else self._every
+        if every >= lock.ttl:
             raise ValueError(f"every takes seconds between 0 and the TTL of {lock.ttl:g}, not {every!r}")
         return every
 
-    def _tell(self) -> None:
+    def _tell(self, lease: KeptLease, task: asyncio.Task[Any] | None) -> None:
         try:
             if self._on_lost is not None:
-                answer = self._on_lost(*((self._kept,) if self._takes_lease else ()))
+                answer = self._on_lost(*((lease,) if self._takes_lease else ()))
                 if inspect.isawaitable(answer):
-                    self._pending = asyncio.ensure_future(answer)
+                    callback = asyncio.ensure_future(answer)
+                    _callbacks.add(callback)
+                    callback.add_done_callback(_callbacks.discard)
         finally:
-            if self._cancel and self._task is not None:
-                self._task.cancel(LostMessage(f"lock {self._kept.key!r} was lost: {self._kept.reason}"))
+            if self._cancel and task is not None:
+                task.cancel(LostMessage(f"lock {lease.key!r} was lost: {lease.reason}"))
 
 
 def _known_deadline(lock: Renewable) -> float | None:
