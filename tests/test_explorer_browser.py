@@ -186,6 +186,23 @@ def test_row_leads_to_its_lock_although_rows_move(page, explorer, client):
     expect(page.get_by_text("What to do")).to_be_visible()
     page.go_back()
     shows(page, "lock:order:1", "lock:order:2")
+    assert params(page)["sort"] == ["key"]
+
+
+def test_there_and_back_while_pages_refresh(page, explorer, client):
+    """Going to a lock and back at any instant of the list's refresh always ends on a whole page."""
+    hold(client, "lock:order:1")
+    page.goto(f"{explorer}/?refresh=1+s&q=lock:order:*")
+    for step in range(5):
+        shows(page, "lock:order:1")
+        page.wait_for_timeout(170 * step)
+        page.locator("a.key").click()
+        expect(page.locator(".top .key")).to_have_text("lock:order:1")
+        if step % 2:
+            page.go_back()
+        else:
+            page.locator("[data-testid=stPageLink] a", has_text="Live locks").click()
+    assert params(page)["q"] == ["lock:order:*"]
 
 
 def test_deep_link_of_a_lock_and_keyboard(page, explorer, client):
@@ -353,7 +370,7 @@ def test_killed_worker_turns_orphaned_on_screen(page, scene):
     expect(row.locator(".badge")).to_have_text("orphaned")
     expect(row.locator(".why")).to_contain_text("invoice.generate")
     row.click()
-    expect(page.get_by_text("The holder is gone.")).to_be_visible()
+    expect(page.get_by_text("The holder is gone, nobody works")).to_be_visible()
 
 
 def test_release_of_an_orphan_end_to_end(page):

@@ -6,6 +6,7 @@ import json
 import signal
 import time
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import pytest
 import streamlit as st
@@ -235,8 +236,8 @@ class TestLock:
     def test_hostile_key_is_found_by_its_link(self, client, key):
         """The link of the list leads to that very lock, whatever its key holds."""
         client.set(key, "v" * 32, px=60_000)
-        link = components(open_page(), "table")[0]["rows"][0]["params"]
-        app = open_page("lock", **link)
+        link = components(open_page(), "table")[0]["rows"][0]["href"]
+        app = open_page("lock", **dict(parse_qsl(link.removeprefix("lock?"), strict_parsing=True)))
         assert components(app, "card")[0]["key"].startswith("lock:")
         assert "<img" not in "\n".join(str(one.value) for one in app.markdown)
 

@@ -107,3 +107,16 @@ function every(root, milliseconds, work) {
     else if (!document.hidden) work();
   }, milliseconds);
 }
+
+// Goes to another page of the explorer without loading everything anew: the address changes as at the browser's
+// Back and Forward buttons, which Streamlit follows. Calling st.switch_page from a part that refreshes by itself
+// would race with its next refresh. Should nobody follow, the page is loaded from the new address.
+function go(root, href) {
+  history.pushState(null, "", href);
+  dispatchEvent(new PopStateEvent("popstate"));
+  setTimeout(() => { if (root.isConnected) location.reload(); }, 5000);
+}
+
+function opensElsewhere(event) {
+  return event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || event.button !== 0;
+}

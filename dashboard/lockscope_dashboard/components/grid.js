@@ -1,4 +1,4 @@
-// A small table of facts. A cell is text, or {text, note, href, params, mono, sort, bar, badges, mark, title}.
+// A small table of facts. A cell is text, or {text, note, href, mono, sort, bar, badges, mark, title}.
 function fillCell(cell, value, column) {
   const content = value === null || value === undefined ? { text: "" } : typeof value === "object" ? value : { text: String(value) };
   cell.className = [column.right ? "right num" : "", content.mono ? "mono" : "", column.long ? "long" : "", content.badges ? "badges" : ""].join(" ");
@@ -22,7 +22,6 @@ function fillCell(cell, value, column) {
   if (content.href) {
     const link = el("a", "", content.text);
     link.href = content.href;
-    link.params = content.params;
     cell.append(link);
   } else if (content.text) cell.append(el("span", content.mark && content.text.length < 24 ? "word" : "", content.text));
   if (content.note) cell.append(el("div", "note", content.note));
@@ -78,7 +77,7 @@ function drawGrid(root) {
   put(none, empty);
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
+export default function ({ data, parentElement }) {
   const root = rootOf(parentElement, data, (made) => {
     const frame = el("div", "frame");
     frame.tabIndex = -1;
@@ -98,8 +97,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
       return drawGrid(root);
     }
     const link = event.target.closest("a");
-    if (!link?.params || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
+    if (!link || opensElsewhere(event)) return;
     event.preventDefault();
-    setTriggerValue("open", link.params);
+    go(root, link.getAttribute("href"));
   };
 }

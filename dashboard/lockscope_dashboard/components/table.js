@@ -125,10 +125,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
       return setTriggerValue("page", to[step.dataset.step]);
     }
     const row = event.target.closest("tbody tr");
-    if (!row || event.ctrlKey || event.metaKey || event.shiftKey || event.button !== 0) return;
+    if (!row || opensElsewhere(event)) return;
     if (String(parentElement.getSelection?.() ?? document.getSelection()) !== "") return;
     event.preventDefault();
-    setTriggerValue("open", row.item.params);
+    go(root, row.item.href);
   };
   every(root, 250, () => {
     const now = nowOf(root);

@@ -25,7 +25,6 @@ LONGEST_NUMBER = 8
 
 def page() -> None:
     """Draw the title and the refresh control once, the rest at every refresh."""
-    address.restore()
     interval = refresh.header("Live locks")
     st.fragment(run_every=interval)(live)()
 
@@ -44,7 +43,7 @@ def live() -> None:
         sort, direction = "state", ""
     ordered = frames.order(matching, sort, descending=direction == "desc")
     rows, number, last = frames.page(ordered, _number(st.query_params.get("page", "1")), PAGE_SIZE)
-    opened = table.draw(
+    table.draw(
         table.rows(rows),
         table.Shown(
             number,
@@ -64,8 +63,6 @@ def live() -> None:
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         health.foot(snapshot.nodes)
         draw_export(filters, sort, descending=direction == "desc")
-    if opened:
-        st.switch_page("pages/lock.py", query_params=opened)
 
 
 def draw_tiles(snapshot: Snapshot, chosen: tuple[str, ...]) -> None:

@@ -40,7 +40,8 @@ def search() -> None:
         "Key", placeholder="lock:order:42", help="As redis-cli shows it, or as the list of locks does."
     )
     if wanted:
-        st.switch_page("pages/lock.py", query_params={"key": wanted})
+        st.query_params["key"] = wanted
+        st.rerun()
     st.caption("Or click a lock on any other page.")
 
 

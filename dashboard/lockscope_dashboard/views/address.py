@@ -15,7 +15,7 @@ _PLACE: Final = "lockscope_list"
 
 
 def remember(filters: Filters) -> None:
-    """Note the filters of the list, for ``back`` and ``restore``."""
+    """Note the filters of the list, for ``back``."""
     place = {name: [str(value) for value in getattr(filters, name)] for name in BOUND if name != "q"}
     place["q"] = [filters.q] if filters.q else []
     place["refresh"] = [st.session_state.get("refresh", "")]
@@ -26,16 +26,6 @@ def remembered() -> dict[str, list[str]]:
     """Return the filters last seen, those that are set."""
     place: dict[str, list[str]] = st.session_state.get(_PLACE, {})
     return {name: values for name, values in place.items() if any(values)}
-
-
-def restore() -> None:
-    """Bring the filters back after the browser's Back button, before any filter is drawn.
-
-    On the way to a lock Streamlit puts an address into the browser's history that has the page of the list
-    and the parameters of the lock.
-    """
-    if "key" in st.query_params:
-        st.switch_page("pages/live.py", query_params=remembered())
 
 
 def back() -> None:

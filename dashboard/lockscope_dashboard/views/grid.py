@@ -6,8 +6,6 @@ import math
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
-import streamlit as st
-
 from lockscope_dashboard.components import load
 from lockscope_dashboard.frames.locks import SEVERITY
 
@@ -58,7 +56,7 @@ def states(counts: Mapping[str, int]) -> dict[str, Any]:
 def draw(
     columns: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], *, key: str, caption: str, empty: str
 ) -> None:
-    """Draw a table, and go where a link in it was clicked.
+    """Draw a table; its links lead to other pages of the explorer.
 
     Args:
         columns: of ``column``.
@@ -67,11 +65,6 @@ def draw(
         caption: what the table shows, for screen readers.
         empty: sentence to show where there is no row.
     """
-    result = load("grid")(
-        key=key,
-        data={"columns": list(columns), "rows": list(rows), "caption": caption, "empty": empty},
-        on_open_change=lambda: None,
+    load("grid")(
+        key=key, data={"columns": list(columns), "rows": list(rows), "caption": caption, "empty": empty}
     )
-    if isinstance(result.open, dict):
-        params = {str(name): str(value) for name, value in result.open.items()}
-        st.switch_page(f"pages/{params.pop('page')}.py", query_params=params)

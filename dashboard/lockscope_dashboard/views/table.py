@@ -70,8 +70,8 @@ def draw(
     key: str,
     on_sort: Callable[[str], None] | None = None,
     on_page: Callable[[int], None] | None = None,
-) -> dict[str, str] | None:
-    """Draw the table.
+) -> None:
+    """Draw the table; a click on a row leads to the page of its lock, by its key.
 
     Args:
         table: of ``rows``.
@@ -81,9 +81,6 @@ def draw(
         key: unique name of this table on the page.
         on_sort: called with a column name before the page is drawn again.
         on_page: called with a page number before the page is drawn again.
-
-    Returns:
-        The link parameters of the lock that was clicked, if one was.
     """
 
     def sorted_() -> None:
@@ -98,7 +95,7 @@ def draw(
     span = f"{shown.first:,} to {last:,} of {text.count(shown.matching, 'lock')}" if table else "0 locks"
     if shown.matching != shown.total:
         span += f" (filtered from {shown.total:,})"
-    result = load("table")(
+    load("table")(
         key=key,
         data={
             "rows": table,
@@ -112,14 +109,10 @@ def draw(
         },
         on_sort_change=sorted_,
         on_page_change=paged,
-        on_open_change=lambda: None,
     )
-    opened = result.open
-    return {str(name): str(value) for name, value in opened.items()} if isinstance(opened, dict) else None
 
 
 def _row(row: Any) -> dict[str, Any]:
-    params = link_params(row)
     pid = "" if pd.isna(row.pid) else str(row.pid)
     who = row.holder + (f" / {pid}" if pid else "")
     if row.holder == NO_HOLDER and row.fingerprint:
@@ -139,8 +132,7 @@ def _row(row: Any) -> dict[str, Any]:
     )
     return {
         "name": f"{row.target} {row.node} {row.db} {row.id} {row.field}",
-        "href": "lock?" + urlencode(params),
-        "params": params,
+        "href": "lock?" + urlencode(link_params(row)),
         "state": row.state,
         "evidence": row.evidence,
         "key": text.cut(row.key, LONGEST_SHOWN),
