@@ -47,6 +47,8 @@ def test_least_privilege_and_no_error_caused(own_server, mode):
     if mode == "notifications":
         plain.config_set("notify-keyspace-events", "KA")
     url = grant(own_server, GLOBS, notifications=mode == "notifications")
+    plain.config_set("maxmemory", "100mb")
+    plain.config_set("maxmemory-policy", "volatile-lru")
     plain.config_resetstat()
     with mirror(targets=[Target(url, patterns=PATTERNS)], mode=mode, interval=0.1) as source:
         storm(plain, 21, 10_000, clean=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockscope_exporter.sampling.feeds.tracking import CHANNEL
+from lockscope_exporter.sampling.feeds.tracking import CHANNEL, EVICTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,6 +31,7 @@ COMMANDS: dict[str, str] = {
     "client|tracking": "be told which keys change",
     "client|trackinginfo": "check that this still works",
     "subscribe": "be cut off, rather than have the server buffer without end, should lockscope hang",
+    "psubscribe": "tell evictions from releases for sure, where the server evicts and publishes that",
     "client|list": "see whether a holder's connection is silent",
     "pubsub|numsub": "see whether holders live",
 }
@@ -39,8 +40,7 @@ CLUSTER_COMMANDS: dict[str, str] = {
     "asking": "read keys of slots that are moving",
 }
 NOTIFICATION_COMMANDS: dict[str, str] = {
-    "psubscribe": "tell evictions from releases; follow notifications where tracking is not to be had",
-    "config|get": "know whether such notifications are on",
+    "config|get": "know whether keyspace notifications are on, where tracking is not to be had",
 }
 _OLD = 7  # the first version that knows EVAL_RO, PEXPIRETIME and read-only key patterns
 
@@ -69,20 +69,19 @@ def acl_rule(
     """
     chosen = {**COMMANDS, **(CLUSTER_COMMANDS if cluster else {})}
     globs = tuple(globs)
-    channels = f"resetchannels &{CHANNEL.decode()}"
+    channels = [CHANNEL.decode(), EVICTIONS.decode()]
     if notifications:
         chosen |= NOTIFICATION_COMMANDS
         # Redis grants a subscription to a pattern only if the very same pattern is granted.
-        followed = [f"__keyspace@{db}__:{glob}" for db in dbs for glob in globs]
-        followed += [f"__keyevent@{db}__:*" for db in dbs]
-        channels = " ".join(f"&{pattern}" for pattern in (*followed, "__keyevent@*__:evicted"))
-        channels = f"resetchannels &{CHANNEL.decode()} {channels}"
+        channels += [f"__keyspace@{db}__:{glob}" for db in dbs for glob in globs]
+        channels += [f"__keyevent@{db}__:*" for db in dbs]
     if version < _OLD:
         chosen = {name: why for name, why in chosen.items() if name not in ("eval_ro", "pexpiretime")}
         chosen["eval"] = COMMANDS["eval_ro"]
     keys = " ".join(f"{'%R' if version >= _OLD else ''}~{glob}" for glob in globs)
     commands = " ".join(f"+{name}" for name in chosen)
-    return f"ACL SETUSER {user} reset on >PASSWORD {channels} {keys} -@all {commands}"
+    granted = " ".join(f"&{channel}" for channel in channels)
+    return f"ACL SETUSER {user} reset on >PASSWORD resetchannels {granted} {keys} -@all {commands}"
 
 
 def main() -> None:

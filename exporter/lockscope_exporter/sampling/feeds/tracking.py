@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 CHANNEL = b"lockscope:mirror"
 """Where mirrors subscribe for the sake of being subscribers."""
 
+EVICTIONS = b"__keyevent@*__:evicted"
+"""Where a server publishes what it evicts, if its operator wants that."""
+
 
 class TrackingFeed:
     """Follows prefixes.
@@ -82,7 +85,7 @@ class TrackingFeed:
         Raises:
             redis.ResponseError: this user may not subscribe.
         """
-        self._pushes.send([pack(b"PSUBSCRIBE", b"__keyevent@*__:evicted")])
+        self._pushes.send([pack(b"PSUBSCRIBE", EVICTIONS)])
         self._pushes.settle()
 
     def verify(self) -> None:
