@@ -456,6 +456,7 @@ def test_every_page_in_both_themes(browser, scene, tmp_path, theme):
     tab.goto(url + PICTURES["one-lock"])
     tab.get_by_role("button", name="Release this lock").click()
     expect(tab.get_by_role("dialog").get_by_text("Dry run")).to_be_visible()
+    tab.get_by_role("dialog").get_by_label("Reason").wait_for()
     tab.wait_for_timeout(600)
     tab.screenshot(path=folder / f"release-{theme}.png")
     tab.goto("about:blank")
