@@ -100,11 +100,15 @@ def test_nothing_is_touched_that_is_no_lock(own_server, mode):
     plain.set("session:1", "x")
     plain.set("lock:large", "x" * 100_000, px=600_000)
     plain.rpush("lock:list", "x")
+    plain.set("lock:page", "<p>no lock</p>", px=600_000)
     plain.set("lock:1", "0" * 32, px=600_000)
     with mirror(targets=[Target(own_server.url, patterns=PATTERNS)], mode=mode, interval=0.05) as source:
         assert [state.key for state in source.locks()] == [b"lock:1"]
+        for _ in range(3):
+            resync = plain.info("commandstats")["cmdstat_scan"]["calls"]
+            wait_until(lambda seen=resync: plain.info("commandstats")["cmdstat_scan"]["calls"] > seen)
         plain.config_resetstat()
-        names = ("session:1", "lock:large", "lock:list", "lock:1")
+        names = ("lock:page", "session:1", "lock:large", "lock:list", "lock:1")
         wait_until(lambda: all(plain.object("idletime", name) >= 2 for name in names), 20)
         used = {name.removeprefix("cmdstat_") for name in plain.info("commandstats")}
         assert not used & {"get", "mget", "getrange", "hgetall", "eval", "eval_ro", "keys"}
@@ -421,6 +425,10 @@ def test_the_server_does_not_buffer_without_end(own_server):
     for number in range(60_000):
         pipe.set(f"lock:{number}:{'x' * 150}", "x", px=60_000)
     pipe.execute()
-    with pytest.raises(redis.ConnectionError):
+
+    def drain() -> None:
         while True:
             feed.drain(0.01)
+
+    with pytest.raises(redis.ConnectionError):
+        drain()

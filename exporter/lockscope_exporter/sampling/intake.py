@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.sampling.clock import ServerClock
     from lockscope_exporter.sampling.feeds.changes import Change
     from lockscope_exporter.sampling.news import How
-    from lockscope_exporter.sampling.reader import Reader, Sample
+    from lockscope_exporter.sampling.reader import Glance, Reader, Sample
     from lockscope_exporter.sampling.shared import Shared
 
 _ROUNDS = 3  # times that a key which changes while it is read is read again at once
@@ -105,20 +105,25 @@ class Intake:
         """Tell whether a key held a lock here when last read."""
         return self._ledger.knows(self.db, key, self._node)
 
+    def glances(self, keys: Iterable[bytes]) -> list[Glance]:
+        """Return type and expiry of keys; touches none of them."""
+        found = []
+        for chunk in self._chunks(keys):
+            found += self.reader.glance(chunk)
+            self.last = time.monotonic()
+        return found
+
     def suspects(self, keys: Iterable[bytes]) -> list[bytes]:
         """Return the keys that do not look like what the ledger says of them; touches none of them."""
-        found = []
         jitter = self.reader.abilities.jitter
-        for chunk in self._chunks(keys):
-            glances = self.reader.glance(chunk)
-            self.last = time.monotonic()
-            with self._guard:
-                found += [
-                    glance.key
-                    for glance in glances
-                    if not self._ledger.agrees(self.db, self._node, glance, self.clock.now(), jitter)
-                ]
-        return found
+        glances = self.glances(keys)
+        now = self.clock.now()
+        with self._guard:
+            return [
+                glance.key
+                for glance in glances
+                if not self._ledger.agrees(self.db, self._node, glance, now, jitter)
+            ]
 
     def _evicted(self, sample: Sample, changes: Mapping[bytes, Change]) -> set[bytes]:
         """Return the keys that are gone before their time because the server evicted them."""

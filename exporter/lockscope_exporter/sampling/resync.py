@@ -10,6 +10,7 @@ from lockscope_exporter.sampling.reader import CHUNK
 
 if TYPE_CHECKING:
     from lockscope_exporter.sampling.intake import Intake
+    from lockscope_exporter.sampling.reader import Glance
     from lockscope_exporter.sampling.sweep import Sweep
 
 THOROUGH = 600.0  # seconds between two rounds of a gentle verifier that read values
@@ -20,6 +21,7 @@ _KEY_COST = 5e-6  # seconds of a server core that a glance at one key takes at m
 _GENTLE = 0.003  # share of a server core for these glances
 _REMEMBERED = 50_000  # keys remembered as no locks
 _FORGOTTEN = 600.0  # seconds after which they are looked at again, in case the feed missed one
+_FORGOTTEN_SCAN = 60.0  # the same where there is no feed
 
 Repair = Callable[["Intake", list[bytes]], int]
 """Reads keys that may differ from what the ledger says; returns how many did."""
@@ -73,11 +75,53 @@ class Verifier:
             self.due = self._began + self._round
 
 
+class Examined:
+    """Keys that turned out to be no locks, so that they are not read again and again. Bounded.
+
+    Args:
+        fed: a feed tells of changes to them; else their type and expiry have to.
+    """
+
+    def __init__(self, *, fed: bool) -> None:
+        self._fed = fed
+        self._seen: dict[int, tuple[str, float | None]] = {}
+        self._forget = time.monotonic() + self._for_how_long
+
+    @property
+    def _for_how_long(self) -> float:
+        return _FORGOTTEN if self._fed else _FORGOTTEN_SCAN
+
+    def left(self, intake: Intake, keys: list[bytes]) -> list[bytes]:
+        """Return the keys that are to be read; touches none."""
+        if time.monotonic() > self._forget:
+            self._seen.clear()
+            self._forget = time.monotonic() + self._for_how_long
+        new = [key for key in keys if hash(key) not in self._seen]
+        if self._fed or len(new) == len(keys):
+            return new
+        looks = intake.glances(key for key in keys if hash(key) in self._seen)
+        return new + [look.key for look in looks if not self._unchanged(intake, look)]
+
+    def add(self, intake: Intake, keys: list[bytes]) -> None:
+        """Remember keys that were read and hold no lock."""
+        if len(self._seen) >= _REMEMBERED:
+            return
+        if self._fed:
+            self._seen.update(dict.fromkeys(map(hash, keys), ("", None)))
+            return
+        # Without a feed, a key that never expires may become a lock without looking any different.
+        looks = intake.glances(keys)
+        self._seen.update(
+            (hash(look.key), (look.type, look.deadline)) for look in looks if look.deadline is not None
+        )
+
+    def _unchanged(self, intake: Intake, look: Glance) -> bool:
+        kind, deadline = self._seen[hash(look.key)]
+        return kind == look.type and intake.reader.abilities.same(deadline, look.deadline)
+
+
 class Finder:
     """Looks at the keys that a sweep of one database finds and the ledger does not know.
-
-    What turned out to be no lock is remembered, so that values which are no locks are not read again and
-    again; a write to such a key comes by the feed.
 
     Args:
         intake: reads and knows its keys.
@@ -92,8 +136,7 @@ class Finder:
         self._intake = intake
         self._repair = repair
         self._fed = fed
-        self._examined: set[int] = set()
-        self._forget = time.monotonic() + _FORGOTTEN
+        self._examined = Examined(fed=fed)
 
     @property
     def due(self) -> float:
@@ -125,17 +168,10 @@ class Finder:
 
     def run(self) -> None:
         """Look at the next page."""
-        keys = [
-            key
-            for key in self._sweep.page()
-            if hash(key) not in self._examined and not self._intake.knows(key)
-        ]
+        unknown = [key for key in self._sweep.page() if not self._intake.knows(key)]
+        if not unknown:
+            return
+        keys = self._examined.left(self._intake, unknown)
         if keys:
             self._repair(self._intake, keys)
-        if not self._fed:
-            return
-        if time.monotonic() > self._forget:
-            self._examined.clear()
-            self._forget = time.monotonic() + _FORGOTTEN
-        if len(self._examined) < _REMEMBERED:
-            self._examined.update(hash(key) for key in keys if not self._intake.knows(key))
+            self._examined.add(self._intake, [key for key in keys if not self._intake.knows(key)])
