@@ -19,12 +19,13 @@ class FarAway:
     Args:
         port: where to forward to.
         one_way: seconds that every byte travels.
+        listen: the port of its own, 0 for any that is free.
     """
 
-    def __init__(self, port: int, one_way: float) -> None:
+    def __init__(self, port: int, one_way: float, listen: int = 0) -> None:
         self._target = port
         self._one_way = one_way
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener = socket.create_server(("127.0.0.1", listen))
         self._sockets: list[socket.socket] = []
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()

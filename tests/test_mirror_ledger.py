@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from lockscope.catalog import TTL_BUCKETS
 from lockscope.prefixes import Prefixes
 from lockscope_exporter.dialects.model import Reading
+from lockscope_exporter.presence import Standing
 from lockscope_exporter.sampling.expectations import Expectations
 from lockscope_exporter.sampling.ledger import Ledger
 from lockscope_exporter.sampling.news import News
@@ -29,12 +30,12 @@ class Scene:
 
     def __init__(self, expected: dict[str, float] | None = None) -> None:
         self.now = T0
-        self.life: dict[str, tuple[Any, float | None]] = {}
+        self.life: dict[str, Standing] = {}
         self.ledger = Ledger(
             "t",
             Prefixes(),
             Expectations(expected or {}),
-            lambda holder, _: self.life.get(holder.worker, ("unknown", None)),
+            lambda holder, _: self.life.get(holder.worker, Standing("unknown")),
         )
 
     def see(
@@ -291,7 +292,7 @@ def test_presence_decides_orphaned(scene):
     token = f"ls1;host=web;pid=1;worker=0123456789ab;at={T0:.3f};n={0:032x}".encode()
     scene.see(b"lock:1", token, 60)
     assert scene.ledger.workers() == ["0123456789ab"]
-    scene.life["0123456789ab"] = ("gone", T0)
+    scene.life["0123456789ab"] = Standing("gone", T0)
     scene.now += 1
     scene.ledger.reconsider(["0123456789ab"], scene.now)
     assert [pair[1] for pair, count in scene.family().keys.items() if count] == ["orphaned"]

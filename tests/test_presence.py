@@ -10,6 +10,8 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,11 +20,14 @@ import redis.asyncio
 from prometheus_client import CollectorRegistry
 
 import lockscope
+from faraway import FarAway
 from lockscope import presence, tokens
 from lockscope.jobs import NO_JOB
 from lockscope.presence import CHANNEL, announce
+from lockscope_exporter import release
 from lockscope_exporter.dialects.owners import described, holder
-from lockscope_exporter.presence import Attendance
+from lockscope_exporter.presence import Attendance, runs_here
+from lockscope_exporter.presence.local import parse_stat
 from lockscope_exporter.presence.roll_call import parse_clients, parse_numsub
 from lockscope_exporter.sampling import open_source
 from lockscope_exporter.targets import LockPattern, SamplingOptions, Target
@@ -472,8 +477,11 @@ def held_by(worker: str, flag: str = presence.CONFIRMED, at: float = 1000.0) -> 
 W = "abcdef123456"
 
 
-def attended(*nodes: str, grace: float = 10.0, up_for: float | None = 1e6) -> Attendance:
-    attendance = Attendance(grace=grace)
+def attended(
+    *nodes: str, grace: float = 10.0, up_for: float | None = 1e6, runs: bool | None = False
+) -> Attendance:
+    """Return the attendance of one worker; what is seen of its process is that it has ended, or ``runs``."""
+    attendance = Attendance(lambda _: runs, grace=grace)
     for node in nodes or ("n",):
         attendance.connected(node, 0.0, up_for)
     attendance.asked([W], 0.0)
@@ -487,7 +495,7 @@ def test_gone_takes_two_samples_a_second_apart() -> None:
     for now, expected in ((2.0, "unknown"), (2.9, "unknown"), (3.0, "gone")):
         attendance.sample("n", {W: 0}, now)
         assert attendance.of(held_by(W), now, 5000.0 + now)[0] == expected
-    assert attendance.of(held_by(W), 9.0, 5009.0) == ("gone", 5002.0)
+    assert attendance.of(held_by(W), 9.0, 5009.0) == ("gone", 5002.0, "")
 
 
 def test_a_sample_with_the_worker_starts_over() -> None:
@@ -497,7 +505,7 @@ def test_a_sample_with_the_worker_starts_over() -> None:
         attendance.sample("n", {W: count}, now)
     assert attendance.of(held_by(W), 3.0, 5003.0)[0] == "unknown"
     attendance.sample("n", {W: 1}, 3.5)
-    assert attendance.of(held_by(W), 3.5, 5003.5) == ("alive", None)
+    assert attendance.of(held_by(W), 3.5, 5003.5).alive == "alive"
 
 
 def test_cluster_needs_every_node() -> None:
@@ -522,9 +530,10 @@ def test_reconnects_are_forgiven() -> None:
     attendance.asked([W, other], 0.0)
     for now, count in ((1.0, 1), (2.0, 0), (3.0, 0)):
         attendance.sample("n", {W: count, other: 1}, now)
+    assert attendance.of(held_by(W), 3.0, 5003.0)[0] == "gone"
     attendance.lost("n")
     attendance.connected("n", 10.0, None)
-    for now in (10.1, 12.0, 19.9):
+    for now in (10.1, 12.0, 16.0, 19.9):
         attendance.sample("n", {W: 0, other: 0}, now)
         assert attendance.of(held_by(other), now, 5000.0 + now)[0] == "unknown"
         assert attendance.of(held_by(W), now, 5000.0 + now)[0] == "gone"
@@ -575,7 +584,227 @@ def test_silence_is_doubt_then_death() -> None:
         attendance.idle({W: idle})
         assert attendance.of(held_by(W), 2.0, 5002.0)[0] == expected
     attendance.idle({W: 0.0})
-    assert attendance.of(held_by(W), 2.0, 5002.0) == ("alive", None)
+    assert attendance.of(held_by(W), 2.0, 5002.0).alive == "alive"
+
+
+def test_away_without_sight_of_the_process_is_gone_after_the_grace() -> None:
+    """Where nobody can see the process it may come back, so only absence for the whole grace is proof."""
+    attendance = attended(runs=None)
+    attendance.sample("n", {W: 1}, 1.0)
+    changed = {}
+    for half in range(4, 25):
+        now = half / 2
+        changed[now] = attendance.sample("n", {W: 0}, now)
+        standing = attendance.of(held_by(W), now, 5000.0 + now)
+        assert standing.alive == ("gone" if now >= 12.0 else "unknown")
+        assert bool(standing.doubt) == (3.0 <= now < 12.0)
+    assert changed[12.0] == {W}
+    assert standing.since == 5002.0
+
+
+def test_a_break_in_absence_starts_the_grace_anew() -> None:
+    """Coming back, a cut of the reader's own connection, and a reader that slept all begin a new grace."""
+
+    def back(attendance: Attendance) -> None:
+        attendance.sample("n", {W: 1}, 9.4)
+
+    def cut(attendance: Attendance) -> None:
+        attendance.lost("n")
+
+    for broken, resumes in ((back, 9.5), (cut, 9.5), (lambda _: None, 15.5)):
+        attendance = attended(runs=None)
+        attendance.sample("n", {W: 1}, 0.5)
+        for half in range(2, 19):
+            attendance.sample("n", {W: 0}, half / 2)
+        broken(attendance)
+        attendance._lost.clear()
+        for half in range(19):
+            now = resumes + half / 2
+            attendance.sample("n", {W: 0}, now)
+            assert attendance.of(held_by(W), now, 5000.0 + now).alive == "unknown", (broken, now)
+        for half in range(20, 22):
+            attendance.sample("n", {W: 0}, resumes + half / 2)
+        assert attendance.of(held_by(W), resumes + 10.5, 5000.0 + resumes).alive == "gone"
+
+
+def test_a_process_that_is_seen_to_run_is_never_gone() -> None:
+    """However long its connection is closed or silent; the evidence says what was seen."""
+    attendance = attended(runs=True)
+    attendance.sample("n", {W: 1}, 1.0)
+    for now in range(2, 100):
+        attendance.sample("n", {W: 0}, float(now))
+        standing = attendance.of(held_by(W), now, 5000.0 + now)
+        assert standing.alive == "unknown"
+    assert standing.doubt == f"its presence connection is closed, but process {os.getpid()} still runs here"
+    attendance.sample("n", {W: 1}, 100.0)
+    attendance.idle({W: 1000.0})
+    assert attendance.of(held_by(W), 100.0, 5100.0).alive == "unknown"
+
+
+def test_a_process_that_ends_while_it_is_away_is_gone_then() -> None:
+    """It is looked at again with each sample, and the answer changes at once."""
+    saw = [True]
+    attendance = Attendance(lambda _: saw[0])
+    attendance.connected("n", 0.0, 1e6)
+    attendance.asked([W], 0.0)
+    for now, count in ((1.0, 1), (2.0, 0), (3.0, 0)):
+        attendance.sample("n", {W: count}, now)
+    assert attendance.of(held_by(W), 3.0, 5003.0).alive == "unknown"
+    saw[0] = False
+    assert attendance.sample("n", {W: 0}, 3.5) == {W}
+    assert attendance.of(held_by(W), 3.5, 5003.5).alive == "gone"
+
+
+def test_patience_is_what_is_left_of_the_grace() -> None:
+    """A command that reads once knows how long to go on looking, and need not where that proves nothing."""
+    attendance = attended(runs=None)
+    for now, count in ((1.0, 1), (2.0, 0), (3.0, 0)):
+        attendance.sample("n", {W: count}, now)
+    attendance.of(held_by(W), 3.0, 5003.0)
+    assert attendance.patience([W], 3.0, 5003.0) == 9.0
+    for now in range(4, 13):
+        attendance.sample("n", {W: 0}, float(now))
+    assert attendance.patience([W], 12.0, 5012.0) == 0.0
+    for runs, flag in ((False, presence.CONFIRMED), (True, presence.CONFIRMED), (None, presence.ABSENT)):
+        other = attended(runs=runs)
+        for now in (1.0, 2.0):
+            other.sample("n", {W: 0}, now)
+        other.of(held_by(W, flag), 2.0, 5002.0)
+        assert other.patience([W], 2.0, 5002.0) == 0.0
+
+
+# --- a look at the process itself ---
+
+
+def own(**changes: object) -> Holder:
+    token = tokens.describe(NO_JOB, time.time(), presence.CONFIRMED)
+    return replace(holder(token, described(b"lock:a", token)), **changes)
+
+
+def test_processes_of_this_host_are_seen() -> None:
+    """This one runs; one that has ended does not, before and after it was waited for, nor one reborn."""
+    assert runs_here(own()) is True
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    born = parse_stat(Path(f"/proc/{child.pid}/stat").read_bytes())[2]
+    its = own(pid=child.pid, born=born)
+    assert runs_here(its) is True
+    assert runs_here(replace(its, born=1)) is True  # two clocks disagree: better not gone
+    assert runs_here(replace(its, born=1, started_at=time.time() - 60)) is False
+    assert runs_here(replace(its, born=None, started_at=None)) is True
+    child.kill()
+    wait_until(lambda: runs_here(its) is False, what="the zombie to be told from the living")
+    child.communicate()
+    assert runs_here(its) is False
+
+
+def test_release_looks_at_the_process_once_more(server: RedisServer, client: redis.Redis) -> None:
+    """Whatever was seen before, a lock whose process runs on this host is not freed without force."""
+    client.set("lock:a", tokens.describe(NO_JOB, time.time(), presence.CONFIRMED), px=60_000)
+    source = opened(server.url)
+    try:
+        found = state(source, "a")
+    finally:
+        source.stop()
+    seen = replace(found, state="orphaned", holders=(replace(found.holder, alive="gone"),))
+    result = release.execute(client, release.plan(seen), allow=True, user="eve")
+    assert (result.outcome, result.detail) == ("changed", "its holder's process runs on this host")
+    assert client.exists("lock:a")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"host": "elsewhere"},
+        {"namespace": None},
+        {"namespace": "4026531836.00000000"},
+        {"pid": None},
+        {"pid": 0},
+        {"pid": 10**18},
+    ],
+)
+def test_processes_elsewhere_are_not_seen(changes: dict[str, object]) -> None:
+    """Another host, container or boot says nothing, and neither does an id that no process can have."""
+    assert runs_here(own(**changes)) is None
+
+
+def test_stat_of_a_hostile_process_name_is_read() -> None:
+    """The name of a process may look like the rest of the line."""
+    rest = " ".join(str(number) for number in range(4, 40)).encode()
+    assert parse_stat(b"7 (a) Z 1 2 (b) R " + rest) == ("R", 20, 22)
+
+
+# --- through a proxy that loses its connections ---
+
+ELSEWHERE = WORKER.replace(
+    "client = ",
+    "from lockscope.tokens import process\n"
+    "process.head = process.head.replace(f'host={process.host}', 'host=elsewhere')\nclient = ",
+)
+
+
+def test_a_proxy_that_is_cut_orphans_nobody_before_the_grace(
+    server: RedisServer, source: Source, holding: list[Holding], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A living holder on another host, cut off for five seconds, keeps its lock; cut for good, it is gone."""
+    monkeypatch.setenv(release.VARIABLE, "1")
+    proxy = FarAway(server.port, 0.0)
+    port = proxy.port
+    holding.append(Holding(f"redis://127.0.0.1:{port}/0", "a", program=ELSEWHERE))
+    wait_until(lambda: life(source, "a") == "alive")
+    assert state(source, "a").holder.host == "elsewhere"
+
+    proxy.close()
+    back = time.monotonic() + 5.0
+    seen = set()
+    refusals = set()
+
+    def free() -> None:
+        found = state(source, "a")
+        seen.add((found.state, found.holder.alive))
+        plan = release.plan(found)
+        with server.client() as client:
+            refusals.add(release.execute(client, plan, allow=True, user="eve").outcome)
+
+    wait_until(lambda: free() or time.monotonic() > back, every=0.2)
+    proxy = FarAway(server.port, 0.0, port)
+    try:
+        wait_until(lambda: life(source, "a") == "alive", timeout=6)
+        assert seen == {("held", "alive"), ("held", "unknown")}
+        assert refusals == {"refused"}
+    finally:
+        proxy.close()
+    closed = time.monotonic()
+    wait_until(lambda: state(source, "a").state == "orphaned", timeout=15)
+    assert 9.0 < time.monotonic() - closed < 13.0
+    assert not release.plan(state(source, "a")).needs_force
+
+
+def test_a_living_process_of_this_host_is_never_orphaned(
+    own_server: RedisServer, holding: list[Holding]
+) -> None:
+    """Its connection is killed and it may not subscribe again: what counts is that it is seen to run."""
+    with own_server.client() as admin:
+        admin.execute_command("ACL SETUSER app on >secret ~* &* +@all")
+        url = f"redis://app:secret@127.0.0.1:{own_server.port}/0"
+        worker = Holding(url, "a")
+        holding.append(worker)
+        source = opened(own_server.url)
+        for target in source._targets:
+            target.attendance.grace = 2.0
+        try:
+            wait_until(lambda: life(source, "a") == "alive")
+            admin.execute_command("ACL SETUSER app -subscribe resetchannels")
+            admin.client_kill_filter(_type="pubsub")
+            ends = time.monotonic() + 4.0
+            seen = set()
+            wait_until(lambda: seen.add(state(source, "a").state) or time.monotonic() > ends)
+            assert seen == {"held"}
+            doubt = f"its presence connection is closed, but process {worker.popen.pid} still runs here"
+            assert doubt in state(source, "a").evidence
+            worker.kill()
+            wait_until(lambda: state(source, "a").state == "orphaned", timeout=2.5)
+        finally:
+            source.stop()
 
 
 def test_workers_that_hold_nothing_are_forgotten() -> None:

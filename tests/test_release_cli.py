@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -16,6 +17,8 @@ import pytest
 import redis
 
 from commands import SCRIPT
+from lockscope import tokens
+from lockscope.presence import CHANNEL
 from lockscope.tokens import fingerprint
 from lockscope_exporter import release
 from lockscope_exporter.cli import main
@@ -270,6 +273,38 @@ def test_a_missing_permission_is_named(cli, server, client):
         client.acl_deluser("op")
 
 
+@pytest.mark.parametrize("returns", [True, False])
+def test_a_holder_elsewhere_gets_time_to_come_back(cli, server, client, returns):
+    """A closed connection to another host proves nothing at once: release waits, says so, and looks."""
+    worker = "0123456789ab"
+    token = f"ls1;host=elsewhere;pid=1;worker={worker};p=1;at={time.time():.3f};n={'0' * 32}"
+    client.set("lock:a", token, px=60_000)
+    started = time.monotonic()
+    with server.client().pubsub() as presence:
+        coming = threading.Timer(3.0, presence.subscribe, [CHANNEL + worker])
+        if returns:
+            coming.start()
+        status, _, err = cli("release", "lock:a", "--yes", **ALLOWED)
+    took = time.monotonic() - started
+    assert "watching for" in err
+    if returns:
+        assert status == 1
+        assert "lives" in err
+        assert client.exists("lock:a")
+    else:
+        assert status == 0
+        assert took > 9.5
+        assert not client.exists("lock:a")
+
+
+def _of_the_dead() -> str:
+    """Return the head of a token of a process of this host that has ended."""
+    with subprocess.Popen(["true"]) as ended:
+        pass
+    head = tokens.Process().head
+    return head.replace(f";pid={os.getpid()};", f";pid={ended.pid};")
+
+
 @pytest.mark.parametrize("version", ["7.0", "6.2"])
 def test_the_documented_user_can_do_it_all(cli, version):
     """The Redis user of the documentation finds an orphan and frees it; it can do nothing else."""
@@ -286,9 +321,7 @@ def test_the_documented_user_can_do_it_all(cli, version):
         client = server.client()
         client.execute_command(*words)
         url = server.url.replace("redis://", "redis://operator:PASSWORD@")
-        client.set(
-            "lock:order:1", f"ls1;host=h;pid=1;worker=0123456789ab;p=1;at={time.time():.3f};n={'0' * 32}"
-        )
+        client.set("lock:order:1", f"{_of_the_dead()};p=1;at={time.time():.3f};n={'0' * 32}")
         client.pexpire("lock:order:1", 60_000)
         status, out, err = cli("why", "lock:order:1", "--redis-url", url)
         assert (status, err) == (1, "")

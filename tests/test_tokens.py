@@ -32,7 +32,16 @@ def test_what_goes_in_comes_out(job_type: str, job_id: str, at: float) -> None:
     """Any job type and id come back from the token unchanged, beside host, pid, worker and time."""
     owner = parse(describe(Job(job_type, job_id), at))
     process = tokens.process
-    assert owner == Owner(process.host, os.getpid(), process.worker, owner.job_type, job_id, owner.started_at)
+    assert owner == Owner(
+        process.host,
+        os.getpid(),
+        process.worker,
+        owner.job_type,
+        job_id,
+        owner.started_at,
+        namespace=process.namespace,
+        born=process.born,
+    )
     assert owner.job_type == (None if job_type == "none" else job_type)
     assert owner.started_at == pytest.approx(at, abs=0.0006)
 
@@ -73,12 +82,22 @@ def test_a_huge_job_id_costs_nothing() -> None:
 def test_longest_host_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The longest fields all at once, with the largest pid, still make a token that readers accept."""
     process = tokens.Process()
-    process.head = f"ls1;host={tokens._quoted('h' * 255, 96)};pid={2**22};worker={process.worker}"
+    host, seen = tokens._quoted("h" * 255, 96), f"ns={2**32}.89abcdef;st={10**15}"
+    process.head = f"ls1;host={host};pid={2**22};worker={process.worker};{seen}"
     monkeypatch.setattr(tokens, "process", process)
     token = describe(Job("t" * 500, "i" * 500), NOW, ";p=1")
     assert len(token) <= MAX_BYTES
     owner = parse(token)
     assert (owner.host, owner.pid, owner.job_type, owner.job_id) == ("h" * 96, 2**22, "t" * 120, "i" * 120)
+    assert (owner.namespace, owner.born) == (f"{2**32}.89abcdef", 10**15)
+
+
+def test_where_the_system_does_not_tell_the_token_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without /proc, or with one that counts processes otherwise, a token names no PID namespace."""
+    assert tokens._identity(os.getpid())[0] is not None
+    assert tokens._identity(os.getpid() + 1) == (None, 0)
+    monkeypatch.setattr(tokens, "_identity", lambda _: (None, 0))
+    assert ";ns=" not in tokens.Process().head
 
 
 def test_no_two_tokens_agree() -> None:

@@ -241,7 +241,7 @@ def _partly_gone(facts: Facts) -> str:
 def _lives(facts: Facts) -> str:
     alive = sum(holder.alive == "alive" for holder in facts.holders)
     if not alive:
-        return ""
+        return next((holder.doubt for holder in facts.holders if holder.doubt), "")
     return "its holder lives" if len(facts.holders) == 1 else f"{alive} of {len(facts.holders)} holders live"
 
 

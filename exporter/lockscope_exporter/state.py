@@ -27,6 +27,9 @@ class Holder:
         count: re-entrancy count or number of permits, 1 for plain locks.
         presence: what the token says of the presence connection, see ``tokens.Owner``.
         until: unix time in seconds when this holder loses its hold by itself, where holders end one by one.
+        namespace: the PID namespace of the process and the boot of its host, see ``tokens.Owner``.
+        born: when the process started, in clock ticks since that boot.
+        doubt: why it is not known to be gone although its presence connection is closed; else empty.
     """
 
     token: bytes
@@ -42,6 +45,9 @@ class Holder:
     count: int = 1
     presence: bool | None = None
     until: float | None = None
+    namespace: str | None = None
+    born: int | None = None
+    doubt: str = ""
 
 
 @dataclass(frozen=True, slots=True)

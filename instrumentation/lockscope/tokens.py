@@ -10,6 +10,7 @@ import socket
 import time
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from urllib.parse import quote, unquote_to_bytes
 from uuid import UUID
 
@@ -45,6 +46,8 @@ class Owner:
         started_at: unix time in seconds when the call to acquire began.
         presence: whether the process was present on its presence channel by then: ``True`` confirmed,
             ``False`` not there, so that absence says nothing, ``None`` not known yet.
+        namespace: the PID namespace in which the process has its id, and the boot of its host.
+        born: when the process started, in clock ticks since that boot.
     """
 
     host: str | None = None
@@ -54,6 +57,8 @@ class Owner:
     job_id: str | None = None
     started_at: float | None = None
     presence: bool | None = None
+    namespace: str | None = None
+    born: int | None = None
 
 
 class Process:
@@ -68,7 +73,11 @@ class Process:
         self.pid = os.getpid()
         self.worker = os.urandom(6).hex()
         self.random = random.Random(os.urandom(32))
-        self.head = f"{VERSION};host={_quoted(self.host, _MAX_HOST)};pid={self.pid};worker={self.worker}"
+        self.namespace, self.born = _identity(self.pid)
+        host = _quoted(self.host, _MAX_HOST)
+        self.shown_host = _unquoted(host.encode())  # as it reads in a token, maybe cut
+        seen = f";ns={self.namespace};st={self.born}" if self.namespace is not None else ""
+        self.head = f"{VERSION};host={host};pid={self.pid};worker={self.worker}{seen}"
         _job_part.cache_clear()
 
 
@@ -86,8 +95,9 @@ def describe(job: Job, started_at: float, presence: str = "") -> bytes:
         presence: ``;p=1`` or ``;p=0``, see ``lockscope.presence``.
 
     Returns:
-        ``ls1;host=…;pid=…;worker=…;p=…;type=…;id=…;at=…;n=…``, percent-encoded ASCII, at most 512 bytes. The
-        nonce has 128 random bits, so two tokens never agree.
+        ``ls1;host=…;pid=…;worker=…;ns=…;st=…;p=…;type=…;id=…;at=…;n=…``, percent-encoded ASCII, at most 512
+        bytes. The nonce has 128 random bits, so two tokens never agree. ``ns`` and ``st`` are there on Linux:
+        with them a reader on the same host can tell whether the process runs.
     """
     nonce = process.random.getrandbits(128)
     job_part = _job_part(job.job_type, job.job_id)
@@ -121,6 +131,8 @@ def parse(token: bytes) -> Owner | None:
         job_id=fields.get("id") or None,
         started_at=_timestamp(fields.get("at")),
         presence=_PRESENCE.get(fields.get("p", "")),
+        namespace=fields.get("ns") or None,
+        born=_integer(fields.get("st")),
     )
 
 
@@ -145,6 +157,22 @@ def uuid1_owner(token: bytes) -> Owner | None:
         return None
     node = None if value.node & _MULTICAST else f"mac:{value.node:012x}"
     return Owner(host=node, started_at=started_at)
+
+
+def _identity(pid: int) -> tuple[str | None, int]:
+    """Return what names a process on this host beyond doubt: its PID namespace and boot, and its start.
+
+    The first namespace of every Linux has the same number, and hosts may share a name, hence the boot.
+    """
+    try:
+        if str(Path("/proc/self").readlink()) != str(pid):  # a /proc of another namespace counts otherwise
+            return None, 0
+        inode = Path("/proc/self/ns/pid").stat().st_ino
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text("ascii")[:8]
+        line = Path("/proc/self/stat").read_bytes()
+        return f"{inode}.{boot}", int(line[line.rindex(b")") + 1 :].split()[19])
+    except (OSError, ValueError, IndexError):
+        return None, 0
 
 
 @lru_cache(maxsize=1024)

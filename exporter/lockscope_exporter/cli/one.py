@@ -9,6 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import click
 import redis
 from redis.exceptions import RedisClusterException, ResponseError
 
@@ -17,7 +18,7 @@ from lockscope.presence import CHANNEL
 from lockscope_exporter.cli.errors import CommandError
 from lockscope_exporter.cli.keytext import keys_of
 from lockscope_exporter.connect import connect, connect_node, failure
-from lockscope_exporter.presence import Attendance, RollCall
+from lockscope_exporter.presence import Attendance, RollCall, Standing, runs_here
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.release.clients import open_client
 from lockscope_exporter.sampling.answers import Abilities
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from lockscope_exporter.configuration import Options
     from lockscope_exporter.sampling.layout import Address
-    from lockscope_exporter.state import Holder, Life, LockState
+    from lockscope_exporter.state import Holder, LockState
     from lockscope_exporter.targets import SamplingOptions, Target
 
 __all__ = ["One", "open_client", "pick", "read_one"]
@@ -141,7 +142,7 @@ class _TargetView:
         self._dbs = target.dbs or (self._url.db,)
         self._watch = Watch(target.patterns)
         self._timeout = sampling.timeout
-        self._attendance = Attendance()
+        self._attendance = Attendance(runs_here)
         self._ledger = Ledger(target.name, prefixes, expectations, self._life)
         self._clients: list[redis.Redis] = []
         self._clock = ServerClock()
@@ -213,7 +214,10 @@ class _TargetView:
         raise CommandError(f"{shown_key(asked.key, 80)} changes each time it is read; try again")
 
     def _call_the_roll(self, layout: Layout | None, node: str, line: Line) -> None:
-        """Ask every node who is present until it is clear whether the holders are."""
+        """Ask every node who is present until it is clear whether the holders are.
+
+        A holder on another host whose connection is closed may be on its way back, so that takes patience.
+        """
         lines = {node: line}
         if self._url.kind == "cluster" and layout is not None:
             others = {name_of(address): address for address in layout.addresses}
@@ -225,15 +229,28 @@ class _TargetView:
             for name, where in lines.items()
         ]
         end = time.monotonic() + _PRESENCE
+        patient = False
         while time.monotonic() < end:
             for call in calls:
                 if call.due <= time.monotonic():
                     call.run()
-            if self._attendance.settled(self._ledger.workers(), time.monotonic()):
-                return
+            now = time.monotonic()
+            workers = self._ledger.workers()
+            if self._attendance.settled(workers, now):
+                wait = self._attendance.patience(workers, now, self._clock.now())
+                if not wait:
+                    return
+                if not patient:
+                    patient = True
+                    end = now + wait + _PRESENCE
+                    click.echo(
+                        "lockscope: the holder's presence connection is closed and its process cannot be "
+                        f"seen from here; watching for {wait:.0f} s whether it comes back",
+                        err=True,
+                    )
             time.sleep(max(min(call.due for call in calls) - time.monotonic(), 0.0))
 
-    def _life(self, holder: Holder, now: float) -> tuple[Life, float | None]:
+    def _life(self, holder: Holder, now: float) -> Standing:
         return self._attendance.of(holder, time.monotonic(), now)
 
 

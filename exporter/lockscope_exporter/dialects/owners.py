@@ -63,6 +63,8 @@ def holder(token: bytes, owner: Owner = NOBODY, count: int = 1) -> Holder:
         started_at=owner.started_at,
         count=count,
         presence=owner.presence,
+        namespace=owner.namespace,
+        born=owner.born,
     )
 
 

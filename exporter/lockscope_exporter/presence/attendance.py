@@ -4,26 +4,44 @@ An instrumented process subscribes to a channel of its own at the server where i
 its subscribers is one while it lives, also while it is paused, and drops as soon as its socket closes. A
 holder is *gone* only on proof: none there in two samples in a row at every node, some time apart, outside
 the time after a reconnect in which processes may be on their way back, and only if absence means something
-for this process at all.
+for this process at all. Even that may be a proxy that lost its connections. So the process must have been
+seen to have ended, which a reader on its host can, or stay away without a break for as long as any that lives
+takes to come back. One that is seen to run is never gone.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from lockscope_exporter.moments import span
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from lockscope_exporter.state import Holder, Life
 
 APART = 1.0  # seconds between two samples that agree
-GRACE = 10.0  # seconds after a reconnect in which nobody is found gone; processes are back within four
+GRACE = 10.0  # seconds that a process which lives may take to come back; after a reconnect of ours too
 PATIENCE = 3.0  # seconds from the first acquire of a process until it should have been present
 SILENT = 45.0  # seconds: three pings missed, so the process is paused or its host has vanished
 VANISHED = 300.0  # seconds of silence that are longer than any pause
 _WHOLE = 1.0  # seconds: servers give their age in whole ones
 _UNDECIDED = 2.5  # seconds that a question may stay open before nobody waits for its answer
+
+
+class Standing(NamedTuple):
+    """How a holder stands.
+
+    Attributes:
+        alive: ``alive``, ``gone`` or ``unknown``.
+        since: unix time in seconds since when it is gone; ``None`` if it was gone before anybody looked.
+        doubt: why it is not called gone although its presence connection is closed; else empty.
+    """
+
+    alive: Life
+    since: float | None = None
+    doubt: str = ""
 
 
 @dataclass(slots=True)
@@ -35,7 +53,10 @@ class _Worker:
         present: nodes that counted it in their last sample.
         absent: by node, the first and the last of the samples in a row without it.
         seen: it was present once.
-        gone: since when it is gone.
+        away: since when it is absent, by two samples at least.
+        waited: it was away for the whole grace.
+        runs: what was seen of its process: it runs, it has ended, or nothing.
+        holder: what its token says.
         idle: seconds since its connection was last used, where the server tells.
     """
 
@@ -43,20 +64,42 @@ class _Worker:
     present: set[str] = field(default_factory=set)
     absent: dict[str, tuple[float, float]] = field(default_factory=dict)
     seen: bool = False
-    gone: float | None = None
+    away: float | None = None
+    waited: bool = False
+    runs: bool | None = None
+    holder: Holder | None = None
     idle: float = 0.0
+
+    @property
+    def lost(self) -> bool:
+        """It is away for good."""
+        return self.away is not None and self.runs is not True and (self.waited or self.runs is False)
+
+    def forget(self) -> None:
+        """Begin anew to count how long it is away, since nobody looked meanwhile."""
+        if not self.lost:
+            self.away = None
+
+    @property
+    def looks(self) -> tuple[object, ...]:
+        """What answers depend on."""
+        return bool(self.present), self.away, self.lost, self.runs
 
 
 class Attendance:
     """The presence of the processes that hold locks of one target. Not safe between threads.
 
     Args:
+        runs: looks at a holder's process itself: it runs, it has ended, or ``None`` if it cannot be seen.
         apart: seconds between two samples that agree.
-        grace: seconds after a reconnect in which nobody is found gone.
+        grace: seconds that a process which lives may take to come back to a server or through a proxy.
     """
 
-    def __init__(self, apart: float = APART, grace: float = GRACE) -> None:
+    def __init__(
+        self, runs: Callable[[Holder], bool | None], apart: float = APART, grace: float = GRACE
+    ) -> None:
         self.grace = grace
+        self._runs = runs
         self._apart = apart
         self._nodes: set[str] = set()
         self._lost: set[str] = set()
@@ -134,21 +177,25 @@ class Attendance:
             worker = self._workers.get(name)
             if worker is None:
                 continue
-            before = (bool(worker.present), worker.gone)
+            before = worker.looks
             if count > 0:
                 self._works = True
                 worker.present.add(node)
                 worker.absent.pop(node, None)
                 worker.seen = True
-                worker.gone = None
+                worker.away, worker.waited, worker.runs = None, False, None
             else:
                 worker.present.discard(node)
-                first, _ = worker.absent.get(node, (now, now))
+                first, last = worker.absent.get(node, (now, now))
+                if now - last > self.grace / 2:  # too long without a look: it may have been there meanwhile
+                    first = now
+                    worker.forget()
                 worker.absent[node] = (first, now)
-                if worker.gone is None and not worker.present:
-                    worker.gone = self._gone_since(worker, now)
+                if worker.away is None and not worker.present:
+                    worker.away = self._away_since(worker, now)
                     worker.idle = 0.0
-            if before != (bool(worker.present), worker.gone):
+                self._look(worker, now)
+            if before != worker.looks:
                 changed.add(name)
         return changed
 
@@ -165,32 +212,37 @@ class Attendance:
 
     # --- answers ---
 
-    def of(self, holder: Holder, now: float, unix: float) -> tuple[Life, float | None]:
+    def of(self, holder: Holder, now: float, unix: float) -> Standing:
         """Tell whether a holder lives.
 
         Args:
             holder: one with a worker name.
             now: monotonic time in seconds.
             unix: the same as unix time by the server's clock.
-
-        Returns:
-            ``alive``; ``gone`` and since when in unix time, ``None`` if it was gone before anybody looked; or
-            ``unknown``.
         """
         worker = self._workers.get(holder.worker or "")
         if worker is None:
-            return "unknown", None
+            return Standing("unknown")
         if worker.present:
-            if worker.idle >= VANISHED:
-                return "gone", unix - worker.idle
-            return ("unknown" if worker.idle >= SILENT else "alive"), None
-        if (
-            worker.gone is not None
-            and not self._forgiven(worker.gone, holder, now, unix)
-            and self._means_something(worker, holder, unix)
-        ):
-            return "gone", unix - (now - worker.gone) if worker.seen else None
-        return "unknown", None
+            return self._silent(worker, holder, unix)
+        if worker.away is None:
+            return Standing("unknown")
+        return self._away(worker, holder, now, unix)
+
+    def _away(self, worker: _Worker, holder: Holder, now: float, unix: float) -> Standing:
+        """Tell how a holder stands whose connection is closed."""
+        away = now if worker.away is None else worker.away
+        if worker.holder is None:
+            worker.holder = holder
+            self._look(worker, now)
+        if worker.runs:
+            return Standing("unknown", doubt=f"its presence connection is closed, but {_still(holder)}")
+        if self._forgiven(away, holder, now, unix) or not self._means_something(worker, holder, unix):
+            return Standing("unknown")
+        if not worker.lost:
+            doubt = "its presence connection is closed, which proves nothing before it was for"
+            return Standing("unknown", doubt=f"{doubt} {span(self.grace)}")
+        return Standing("gone", unix - (now - away) if worker.seen else None)
 
     def settled(self, workers: Collection[str], now: float) -> bool:
         """Tell whether no answer is to be had of these workers by waiting a moment."""
@@ -200,11 +252,45 @@ class Attendance:
             worker = self._workers.get(name)
             if worker is None:
                 return False
-            if not worker.present and worker.gone is None and now - worker.asked < _UNDECIDED:
+            if not worker.present and worker.away is None and now - worker.asked < _UNDECIDED:
                 return False
         return True
 
-    def _gone_since(self, worker: _Worker, now: float) -> float | None:
+    def patience(self, workers: Collection[str], now: float, unix: float) -> float:
+        """Return for how many seconds to go on sampling until it is clear whether these workers are gone."""
+        found = [self._workers[name] for name in workers if name in self._workers]
+        return max(
+            (
+                max(self.grace - (now - worker.away), self._apart / 2)
+                for worker in found
+                if worker.away is not None
+                and worker.holder is not None
+                and not worker.lost
+                and not worker.runs
+                and self._means_something(worker, worker.holder, unix)
+            ),
+            default=0.0,
+        )
+
+    def _look(self, worker: _Worker, now: float) -> None:
+        """Look at the process of a worker that is away, and at how long it has been."""
+        if worker.away is None:
+            return
+        worker.waited = worker.waited or now - worker.away >= self.grace
+        if worker.holder is not None and worker.runs is not False:
+            worker.runs = self._runs(worker.holder)
+
+    def _silent(self, worker: _Worker, holder: Holder, unix: float) -> Standing:
+        """Tell how a holder stands whose connection is open."""
+        if worker.idle < SILENT:
+            return Standing("alive")
+        if worker.idle < VANISHED:
+            return Standing("unknown")
+        if self._runs(holder):
+            return Standing("unknown", doubt=f"its presence connection is silent, but {_still(holder)}")
+        return Standing("gone", unix - worker.idle)
+
+    def _away_since(self, worker: _Worker, now: float) -> float | None:
         if self._lost or self._refused or now < self._quiet_until:
             return None
         runs = [worker.absent.get(node) for node in self._nodes]
@@ -213,10 +299,10 @@ class Attendance:
             return None
         return max(first for first, _ in found)
 
-    def _forgiven(self, gone: float, holder: Holder, now: float, unix: float) -> bool:
+    def _forgiven(self, away: float, holder: Holder, now: float, unix: float) -> bool:
         """Tell whether a holder's connection ended when a server did, so that it may be on its way back."""
         started = max(self._started.values(), default=0.0)
-        if gone < started or now - started >= self.grace:
+        if away < started or now - started >= self.grace:
             return False
         return holder.started_at is None or holder.started_at < unix - (now - started) - _WHOLE
 
@@ -236,6 +322,11 @@ class Attendance:
         for worker in self._workers.values():
             worker.present.discard(node)
             worker.absent.pop(node, None)
+            worker.forget()
+
+
+def _still(holder: Holder) -> str:
+    return f"process {holder.pid} still runs here"
 
 
 def _silence(idle: float) -> int:

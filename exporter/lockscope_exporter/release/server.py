@@ -11,6 +11,7 @@ from redis.crc import key_slot
 from redis.exceptions import RedisClusterException, ResponseError
 
 from lockscope.presence import CHANNEL
+from lockscope_exporter.presence import runs_here
 from lockscope_exporter.presence.attendance import VANISHED
 from lockscope_exporter.presence.roll_call import parse_clients
 from lockscope_exporter.release.model import ReleaseResult
@@ -34,6 +35,7 @@ _CHANGED = {
     "expiry": "its expiry is another one than was seen: somebody wrote to it",
     "queue": "it is a fair lock, whose waiters listen on channels of their own; use forceUnlock()",
     "alive": "its holder is there again: its presence connection is open",
+    "runs": "its holder's process runs on this host",
 }
 
 
@@ -52,6 +54,8 @@ def run(client: Client, plan: ReleasePlan, *, free: bool, strict: bool) -> Relea
     Raises:
         redis.ConnectionError, redis.TimeoutError, RedisClusterException, OSError: no answer, see ``LOST``.
     """
+    if strict and any(runs_here(holder) for holder in plan.holders):
+        return ReleaseResult("changed", _CHANGED["runs"])
     try:
         if strict and isinstance(client, RedisCluster) and _present(client, plan):
             return ReleaseResult("changed", _CHANGED["alive"])

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lockscope_exporter.dialects import Decoded
+    from lockscope_exporter.presence import Standing
     from lockscope_exporter.sampling.counts import Counts
-    from lockscope_exporter.state import Holder, Life, State
+    from lockscope_exporter.state import Holder, State
 
-    Presence = Callable[[Holder, float], tuple[Life, float | None]]
+    Presence = Callable[[Holder, float], Standing]
 
 
 @dataclass(slots=True, eq=False)
@@ -99,7 +100,7 @@ class Entry:
         """Return the state alone, for counting; a fraction of the cost of all facts."""
         decoded = self.decoded
         gone = bool(decoded.holders) and all(
-            holder.worker is not None and presence(holder, now)[0] == "gone" for holder in decoded.holders
+            holder.worker is not None and presence(holder, now).alive == "gone" for holder in decoded.holders
         )
         if gone:
             return state_of(self.facts(now, presence, expected))
@@ -152,5 +153,5 @@ class Entry:
 def _with_life(holder: Holder, presence: Presence, now: float) -> Holder:
     if holder.worker is None:
         return holder
-    alive, gone_since = presence(holder, now)
-    return replace(holder, alive=alive, gone_since=gone_since)
+    alive, gone_since, doubt = presence(holder, now)
+    return replace(holder, alive=alive, gone_since=gone_since, doubt=doubt)

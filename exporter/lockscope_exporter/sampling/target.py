@@ -14,7 +14,7 @@ from redis.exceptions import RedisClusterException
 
 from lockscope_exporter.connect import connect, connect_node
 from lockscope_exporter.explain import explain
-from lockscope_exporter.presence import Attendance
+from lockscope_exporter.presence import Attendance, Standing, runs_here
 from lockscope_exporter.progress import Names
 from lockscope_exporter.redis_url import UrlError, parse_redis_url
 from lockscope_exporter.sampling.layout import Layout, cluster_layout, name_of, sentinel_layout
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.redis_url import RedisUrl
     from lockscope_exporter.sampling.expectations import Expectations
     from lockscope_exporter.sampling.layout import Address
-    from lockscope_exporter.state import Holder, Life
+    from lockscope_exporter.state import Holder
     from lockscope_exporter.targets import SamplingOptions, Target
 
 _log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class TargetMirror:
         self._url = self._members[0][1]
         if target.quorum_group and any(url.kind != "standalone" for _, url in self._members):
             raise UrlError(f'Redlock group "{name}": its servers are independent, write redis:// URLs')
-        self.attendance = Attendance()
+        self.attendance = Attendance(runs_here)
         ledger = Ledger(name, prefixes, expectations, self._life)
         self._group = QuorumLedger(ledger, len(members)) if target.quorum_group else None
         book = None
@@ -142,7 +142,7 @@ class TargetMirror:
         mode = "scan" if self.shared.options.mode == "scan" else "tracking"
         return [NodeStatus(self._members[0][0].name, self._url.node, False, mode, 0.0, self._error)]
 
-    def _life(self, holder: Holder, now: float) -> tuple[Life, float | None]:
+    def _life(self, holder: Holder, now: float) -> Standing:
         return self.attendance.of(holder, time.monotonic(), now)
 
     def _leftovers(self) -> tuple[str, ...]:
