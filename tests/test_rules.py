@@ -230,7 +230,6 @@ def test_only_and_skip(tmp_path: Path) -> None:
         "RedisLockBackendErrors",
     }
     records = {rule["record"] for rule in rules if "record" in rule}
-    assert "prefix_state:redis_lock_keys:max" in records
     assert "prefix_job_type_outcome:redis_lock_renew:increase10m" in records
     assert "prefix_how:redis_lock_observed_ended:increase10m" not in records
     check(tmp_path)
@@ -285,21 +284,26 @@ def test_urls_are_replaced() -> None:
             assert rule["annotations"]["dashboard_url"].startswith("/d/lockscope-")
 
 
+def quoted(text: str) -> str:
+    """Return a text as a PromQL string."""
+    return json.dumps(text, ensure_ascii=False)
+
+
 def test_objective_of_a_prefix(tmp_path: Path) -> None:
     """A prefix with an objective is judged by it, others by the default; a hostile prefix is quoted."""
-    hostile = 'lock:"a\\b:*'
+    hostile = 'lock:"a\\b $by 10m ${errors} 🔒:*'
     series = {
-        f'redis_lock_acquire_total{{job="w", instance="i", prefix={json.dumps(prefix)}, '
+        f'redis_lock_acquire_total{{job="w", instance="i", prefix={quoted(prefix)}, '
         'outcome="timeout"}': "0+1x40"
         for prefix in (hostile, "lock:b:*")
     }
     unit_test(
         tmp_path,
-        RuleOptions(objectives={hostile: 0.5, "*": 0.75}),
+        RuleOptions(objectives={hostile: 0.5, "*": 0.75}, window_scale=0.5),
         series,
         {
             "prefix:redis_lock_acquire_objective:ratio": {
-                f'prefix:redis_lock_acquire_objective:ratio{{job="w", prefix={json.dumps(hostile)}}}': 0.5,
+                f'prefix:redis_lock_acquire_objective:ratio{{job="w", prefix={quoted(hostile)}}}': 0.5,
                 'prefix:redis_lock_acquire_objective:ratio{job="w", prefix="lock:b:*"}': 0.75,
             }
         },

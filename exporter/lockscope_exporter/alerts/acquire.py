@@ -60,19 +60,12 @@ ACQUIRE = Group(
             name="RedisLockContentionHigh",
             severity="warning",
             expr="""
-            (
-              sum by ($by, prefix) (
-                rate(redis_lock_acquire_wait_seconds_sum{outcome=~"acquired|timeout"}[10m])
-              )
-              > ${contention_waiters}
-            )
+            (prefix:redis_lock_acquire_wait_seconds:rate10m > ${contention_waiters})
             / (
-              sum by ($by, prefix) (
-                rate(redis_lock_acquire_wait_seconds_sum{outcome=~"acquired|timeout"}[10m])
-              )
+              prefix:redis_lock_acquire_wait_seconds:rate10m
               + (
-                sum by ($by, prefix) (rate(redis_lock_hold_seconds_sum[10m]))
-                or 0 * sum by ($by, prefix) (rate(redis_lock_acquire_wait_seconds_sum[10m]))
+                prefix:redis_lock_hold_seconds:rate10m
+                or 0 * prefix:redis_lock_acquire_wait_seconds:rate10m
               )
             )
             > ${contention_ratio}

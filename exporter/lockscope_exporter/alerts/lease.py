@@ -1,4 +1,4 @@
-"""Alerts about keeping a lock: renewals, losses, releases, and whether the TTL fits. By workers' metrics."""
+"""Alerts about keeping a lock: renewals, losses, releases. From the workers' own metrics."""
 
 from __future__ import annotations
 
@@ -65,90 +65,6 @@ LEASE = Group(
                 "{{ $value | humanizePercentage }} of the releases of {{ $labels.prefix }} by {{ "
                 "$labels.job_type }} in the last 10 minutes raised an error or found the lock gone. After an"
                 " error the lock stays until its TTL is over."
-            ),
-            variables=("prefix", "job_type"),
-        ),
-        Alert(
-            name="RedisLockTTLHeadroomLow",
-            severity="warning",
-            expr="""
-            (
-              sum by ($by, prefix, job_type) (increase(redis_lock_renew_headroom_ratio_bucket{le="0.2"}[1h]))
-              >= ${late_renewals}
-            )
-            / sum by ($by, prefix, job_type) (increase(redis_lock_renew_headroom_ratio_count[1h]))
-            > ${late_renewal_ratio}
-            """,
-            pending="5m",
-            keep="15m",
-            summary=(
-                "{{ $value | humanizePercentage }} of renewals of {{ $labels.prefix }} come at the last "
-                "moment"
-            ),
-            description=(
-                "{{ $value | humanizePercentage }} of the renewals of {{ $labels.prefix }} by {{ "
-                "$labels.job_type }} in the last hour came with less than a fifth of the TTL left. One slow "
-                "answer of Redis or one pause of the process now loses the lock; renew more often or "
-                "lengthen the TTL."
-            ),
-            variables=("prefix", "job_type"),
-        ),
-        Alert(
-            name="RedisLockTTLTooShort",
-            severity="warning",
-            expr="""
-            (
-              sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_count[1h]))
-              - sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_bucket{le="0.8"}[1h]))
-              >= ${tight_holds}
-            )
-            / sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_count[1h]))
-            > ${tight_hold_ratio}
-            """,
-            pending="5m",
-            keep="15m",
-            summary=(
-                "{{ $value | humanizePercentage }} of holds of {{ $labels.prefix }} use over 80 % of their "
-                "TTL"
-            ),
-            description=(
-                "{{ $value | humanizePercentage }} of the holds of {{ $labels.prefix }} by {{ "
-                "$labels.job_type }} in the last hour used over 80 % of a TTL that nothing renews. A "
-                "slightly slower run will lose the lock while working; lengthen the TTL or renew it."
-            ),
-            variables=("prefix", "job_type"),
-        ),
-        Alert(
-            name="RedisLockTTLTooLong",
-            severity="info",
-            expr="""
-            (
-              (
-                sum by ($by, prefix, job_type) (
-                  increase(redis_lock_ttl_used_ratio_bucket{le="0.1"}[6h])
-                ) >= ${loose_holds}
-              )
-              / sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_count[6h]))
-              > ${loose_hold_ratio}
-            )
-            and
-              sum by ($by, prefix, job_type) (increase(redis_lock_hold_seconds_sum[6h]))
-              / sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_sum[6h]))
-              >= ${loose_ttl_seconds}
-            unless
-              sum by ($by, prefix, job_type) (increase(redis_lock_renew_total{outcome="renewed"}[6h])) > 0
-            """,
-            pending="1h",
-            keep="1h",
-            summary=(
-                "{{ $value | humanizePercentage }} of holds of {{ $labels.prefix }} use under a tenth of "
-                "their TTL"
-            ),
-            description=(
-                "{{ $value | humanizePercentage }} of the holds of {{ $labels.prefix }} by {{ "
-                "$labels.job_type }} in the last 6 hours used at most a tenth of a TTL of "
-                "${loose_ttl_seconds} seconds or more. After a crash the lock blocks everyone for that long;"
-                " shorten the TTL and renew it."
             ),
             variables=("prefix", "job_type"),
         ),

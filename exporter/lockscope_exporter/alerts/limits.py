@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 def limits(options: RuleOptions) -> Group:
     """Return the rules that record each prefix's limits, the user's first, else the default."""
     objective = _first_match(
-        "group by ($by, prefix) (prefix:redis_lock_acquire_valid:increase5m{selector})",
+        'group by ($by, prefix) (redis_lock_acquire_total{outcome!="contended"selector})',
         options.objectives,
         options.default_objective,
     )
     # Only a lock that a job takes is bound to a queue: one held by a scheduler or a leader may last for days.
     overrides = {prefix: value for prefix, value in options.visibility_timeouts.items() if prefix != "*"}
-    jobs = 'group by ($across) (redis_lock_acquire_total{job_type!="none"})'
+    jobs = 'group by ($across) (redis_lock_acquire_total{job_type!="none", outcome="acquired"})'
     timeout = [
-        *_first_match("group by ($across) (prefix:redis_lock_keys:max{selector})", overrides, None),
+        *_first_match('group by ($across) (redis_lock_keys{state="held"selector})', overrides, None),
         f"{jobs} * {number(options.default_visibility_timeout)}",
     ]
     return Group(
@@ -35,7 +35,7 @@ def limits(options: RuleOptions) -> Group:
             Record(
                 "instance_prefix:redis_lock_acquire_objective:ratio",
                 """
-                group by ($by, instance, prefix) (instance_prefix:redis_lock_acquire_valid:increase5m)
+                group by ($by, instance, prefix) (redis_lock_acquire_total{outcome!="contended"})
                 * on ($by, prefix) group_left () prefix:redis_lock_acquire_objective:ratio
                 """,
             ),
@@ -46,11 +46,11 @@ def limits(options: RuleOptions) -> Group:
 
 
 def _first_match(template: str, values: Mapping[str, float], default: float | None) -> list[str]:
-    terms = [
-        f"{template.replace('{selector}', '{prefix=' + json.dumps(prefix) + '}')} * {number(value)}"
-        for prefix, value in values.items()
-        if prefix != "*"
-    ]
+    terms = []
+    for prefix, value in values.items():
+        if prefix != "*":
+            matcher = f", prefix={json.dumps(prefix, ensure_ascii=False)}"
+            terms.append(f"{template.replace('selector', matcher)} * {number(value)}")
     if default is not None:
-        terms.append(f"{template.replace('{selector}', '')} * {number(default)}")
+        terms.append(f"{template.replace('selector', '')} * {number(default)}")
     return terms

@@ -6,9 +6,9 @@ Beside plain PromQL an expression may say:
 - ``$across``: the labels by which a worker's series and an exporter's series of one lock family meet.
 - ``${name}``: a threshold. ``${10m}``: a window in seconds.
 - ``events(metric{…}[10m])``: the growth of a counter over the window, counting a series born within it from
-  zero. ``increase`` alone never sees the first event of a new series. The birth counts only if the process is
-  younger than the window or was scraped well at its beginning, so that a counter which Prometheus merely
-  meets for the first time (a new Prometheus, a new scrape job, a network that came back) is not a burst.
+  zero. ``increase`` alone never sees the first event of a new series. A birth does not count where Prometheus
+  merely meets the process: it is older than the window and was not scraped well at the window's beginning (a
+  new Prometheus, a new scrape job, a network that came back).
 
 Every duration is scaled by ``RuleOptions.window_scale``.
 """
@@ -28,18 +28,19 @@ _UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w":
 _DURATION = re.compile(r"(?<![\w.:$])(\d+)(ms|s|m|h|d|w)(?![\w:])")
 _SECONDS = re.compile(r"\$\{(\d+)(ms|s|m|h|d|w)\}")
 _EVENTS = re.compile(r"events\((\w+(?:\{[^}]*\})?)\[(\w+)\]\)")
+_STRING = re.compile(r'("(?:[^"\\]|\\.)*")')
 _NAME = re.compile(r"\$\{([a-z_]+)\}")
 
 
-def known(window: str) -> Record:
-    """Return the rule that records the processes whose new series count from zero over ``window``."""
+def met(window: str) -> Record:
+    """Return the rule that records the processes that are older than ``window`` and were met within it."""
     return Record(
-        f"instance:redis_lock_known:{window}",
+        f"instance:redis_lock_met:{window}",
         f"""
-        group by ($by, instance) (
+        group by ($by, instance) (up)
+        unless on ($by, instance) (
           up offset {window} == 1 or time() - process_start_time_seconds < ${{{window}}}
         )
-        and on ($by, instance) {{__name__=~"redis_lock_.+_total|redis_lock_up"}}
         """,
     )
 
@@ -75,11 +76,16 @@ def translate(expr: str, *, labels: tuple[str, ...], thresholds: Mapping[str, fl
     def seconds(match: re.Match[str]) -> str:
         return number(int(match[1]) * _UNITS[match[2]] * scale / 1000)
 
-    text = _EVENTS.sub(_born_or_increased, cleandoc(expr))
-    text = _SECONDS.sub(seconds, text)
-    text = _DURATION.sub(lambda match: scale_duration(match[0], scale), text)
-    text = fill(text, thresholds)
-    return text.replace("$by", ", ".join(("job", *labels))).replace("$across", ", ".join((*labels, "prefix")))
+    by, across = ", ".join(("job", *labels)), ", ".join((*labels, "prefix"))
+
+    def plain(text: str) -> str:
+        text = _SECONDS.sub(seconds, text)
+        text = _DURATION.sub(lambda match: scale_duration(match[0], scale), text)
+        return fill(text, thresholds).replace("$by", by).replace("$across", across)
+
+    # A prefix that a user names is a string of the expression, and means what it says.
+    parts = _STRING.split(_EVENTS.sub(_born_or_increased, cleandoc(expr)))
+    return "".join(part if index % 2 else plain(part) for index, part in enumerate(parts))
 
 
 def fill(text: str, thresholds: Mapping[str, float]) -> str:
@@ -91,6 +97,6 @@ def _born_or_increased(match: re.Match[str]) -> str:
     selector, window = match[1], match[2]
     return (
         f"({selector} unless {selector} offset {window})"
-        f"\n  and on ($by, instance) instance:redis_lock_known:{window}"
+        f"\n  unless on ($by, instance) instance:redis_lock_met:{window}"
         f"\n  or increase({selector}[{window}])"
     )

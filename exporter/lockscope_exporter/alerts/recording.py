@@ -3,64 +3,47 @@
 A level name such as ``prefix_job_type_outcome`` lists the labels kept beside ``job`` and
 ``RuleOptions.labels``; what comes from an exporter keeps ``target`` and ``db`` too. Series of an exporter are
 reduced by ``max`` over ``instance``, because two exporters may watch one Redis; series of workers are summed.
+What is 0 is not recorded: most lock families never fail, and every sample costs at each evaluation.
 """
 
 from __future__ import annotations
 
 from lockscope_exporter.alerts.model import Group, Record
-from lockscope_exporter.alerts.promql import known
+from lockscope_exporter.alerts.promql import met
+
+# Both below the 5 minutes for which Prometheus takes a sample as current.
+ACQUIRES_INTERVAL, HISTORY_INTERVAL = "2m", "4m"
+# What grew over 5 minutes, recorded every 2, is in two and a half samples; over 10, every 4, likewise.
+SHARE_OF_SAMPLE = 0.4
+
+
+def _events(level: str, metric: str, by: str) -> Record:
+    return Record(
+        f"{level}:{metric}:increase10m",
+        f"""
+        sum by ($by, {by}) (
+          events({metric}_total[10m])
+        ) > 0
+        """,
+    )
+
 
 EVENTS = Group(
     "lockscope.events",
     (
-        known("10m"),
-        known("5m"),
-        Record(
-            "prefix_job_type_outcome:redis_lock_acquire:increase10m",
-            """
-            sum by ($by, prefix, job_type, outcome) (
-              events(redis_lock_acquire_total[10m])
-            )
-            """,
-        ),
-        Record(
-            "prefix_job_type_outcome:redis_lock_renew:increase10m",
-            """
-            sum by ($by, prefix, job_type, outcome) (
-              events(redis_lock_renew_total[10m])
-            )
-            """,
-        ),
-        Record(
-            "prefix_job_type_outcome:redis_lock_release:increase10m",
-            """
-            sum by ($by, prefix, job_type, outcome) (
-              events(redis_lock_release_total[10m])
-            )
-            """,
-        ),
-        Record(
-            "prefix_job_type_outcome:redis_lock_idempotency:increase10m",
-            """
-            sum by ($by, prefix, job_type, outcome) (
-              events(redis_lock_idempotency_total[10m])
-            )
-            """,
-        ),
-        Record(
-            "prefix_job_type_reason:redis_lock_retry:increase10m",
-            """
-            sum by ($by, prefix, job_type, reason) (
-              events(redis_lock_retry_total[10m])
-            )
-            """,
-        ),
+        met("10m"),
+        met("5m"),
+        _events("prefix_job_type_outcome", "redis_lock_acquire", "prefix, job_type, outcome"),
+        _events("prefix_job_type_outcome", "redis_lock_renew", "prefix, job_type, outcome"),
+        _events("prefix_job_type_outcome", "redis_lock_release", "prefix, job_type, outcome"),
+        _events("prefix_job_type_outcome", "redis_lock_idempotency", "prefix, job_type, outcome"),
+        _events("prefix_job_type_reason", "redis_lock_retry", "prefix, job_type, reason"),
         Record(
             "prefix_how:redis_lock_observed_ended:increase10m",
             """
             max by ($by, target, db, prefix, how) (
               events(redis_lock_observed_ended_total[10m])
-            )
+            ) > 0
             """,
         ),
         Record(
@@ -100,27 +83,18 @@ EVENTS = Group(
             )
             """,
         ),
-    ),
-)
-
-LEVELS = Group(
-    "lockscope.levels",
-    (
+        # Seconds a second: how many calls wait, and how many locks are held, on average.
         Record(
-            "prefix_state:redis_lock_keys:max",
+            "prefix:redis_lock_acquire_wait_seconds:rate10m",
             """
-            max by ($by, target, db, prefix, state) (
-              sum by ($by, instance, target, db, prefix, state) (redis_lock_keys)
-            )
+            sum by ($by, prefix) (
+              rate(redis_lock_acquire_wait_seconds_sum{outcome=~"acquired|timeout"}[10m])
+            ) > 0
             """,
         ),
         Record(
-            "prefix:redis_lock_keys:max",
-            """
-            max by ($by, target, db, prefix) (
-              sum by ($by, instance, target, db, prefix) (redis_lock_keys)
-            )
-            """,
+            "prefix:redis_lock_hold_seconds:rate10m",
+            "sum by ($by, prefix) (rate(redis_lock_hold_seconds_sum[10m])) > 0",
         ),
         Record("prefix:redis_lock_waiters:sum", "sum by ($by, prefix) (redis_lock_waiters)"),
     ),
@@ -134,7 +108,7 @@ ACQUIRES = Group(
             """
             sum by ($by, instance, prefix) (
               events(redis_lock_acquire_total{outcome!="contended"}[5m])
-            )
+            ) > 0
             """,
         ),
         Record(
@@ -142,7 +116,7 @@ ACQUIRES = Group(
             """
             sum by ($by, instance, prefix) (
               events(redis_lock_acquire_total{outcome=~"timeout|error"}[5m])
-            )
+            ) > 0
             """,
         ),
         Record(
@@ -162,57 +136,86 @@ ACQUIRES = Group(
             """,
         ),
     ),
-    interval="2m",
+    interval=ACQUIRES_INTERVAL,
 )
+
+
+def _grown(name: str, series: str) -> Record:
+    return Record(
+        f"prefix_job_type:{name}:increase10m",
+        f"sum by ($by, prefix, job_type) (increase({series}[10m])) > 0",
+    )
+
 
 HISTORY = Group(
     "lockscope.history",
     (
         Record(
-            "prefix_outcome:redis_lock_idempotency:increase5m",
-            """
-            sum by ($by, prefix, outcome) (
-              events(redis_lock_idempotency_total[5m])
-            )
-            """,
+            "prefix_outcome:redis_lock_idempotency:increase10m",
+            "sum by ($by, prefix, outcome) (prefix_job_type_outcome:redis_lock_idempotency:increase10m)",
         ),
-        Record(
-            "prefix_how:redis_lock_observed_ended:increase5m",
-            """
-            max by ($by, target, db, prefix, how) (
-              events(redis_lock_observed_ended_total[5m])
-            )
-            """,
-        ),
-        Record("prefix:redis_lock_keys:min30m", "min_over_time(prefix:redis_lock_keys:max[30m])"),
         Record(
             "prefix:redis_lock_idempotency_duplicate:ratio1d",
             """
             sum by ($by, prefix) (
               sum_over_time(
-                prefix_outcome:redis_lock_idempotency:increase5m{outcome="duplicate"}[1d] offset 1h
+                prefix_outcome:redis_lock_idempotency:increase10m{outcome="duplicate"}[1d] offset 1h
               )
             )
             / sum by ($by, prefix) (
-              sum_over_time(prefix_outcome:redis_lock_idempotency:increase5m[1d] offset 1h)
+              sum_over_time(prefix_outcome:redis_lock_idempotency:increase10m[1d] offset 1h)
+            )
+            """,
+        ),
+        Record(
+            "prefix:redis_lock_observed_expired:increase10m",
+            """
+            sum by ($by, target, db, prefix) (
+              prefix_how:redis_lock_observed_ended:increase10m{how="expired"}
+            )
+            """,
+        ),
+        Record(
+            "prefix:redis_lock_observed_released:increase10m",
+            """
+            sum by ($by, target, db, prefix) (
+              prefix_how:redis_lock_observed_ended:increase10m{how="released"}
             )
             """,
         ),
         Record(
             "prefix:redis_lock_observed_expired:ratio1d",
             """
-            sum by ($by, target, db, prefix) (
-              sum_over_time(
-                prefix_how:redis_lock_observed_ended:increase5m{how="expired"}[1d] offset 1h
-              )
-            )
-            / sum by ($by, target, db, prefix) (
-              sum_over_time(
-                prefix_how:redis_lock_observed_ended:increase5m{how=~"expired|released"}[1d] offset 1h
-              )
+            sum_over_time(prefix:redis_lock_observed_expired:increase10m[1d] offset 1h)
+            / (
+              sum_over_time(prefix:redis_lock_observed_expired:increase10m[1d] offset 1h)
+              + sum_over_time(prefix:redis_lock_observed_released:increase10m[1d] offset 1h)
             )
             """,
         ),
+        Record(
+            "prefix:redis_lock_keys:max",
+            """
+            max by ($by, target, db, prefix) (
+              sum by ($by, instance, target, db, prefix) (redis_lock_keys)
+            )
+            """,
+        ),
+        Record("prefix:redis_lock_keys:min30m", "min_over_time(prefix:redis_lock_keys:max[30m])"),
+        _grown("redis_lock_renew_headroom", "redis_lock_renew_headroom_ratio_count"),
+        _grown("redis_lock_renew_headroom_late", 'redis_lock_renew_headroom_ratio_bucket{le="0.2"}'),
+        _grown("redis_lock_ttl_used", "redis_lock_ttl_used_ratio_count"),
+        _grown("redis_lock_ttl_used_loose", 'redis_lock_ttl_used_ratio_bucket{le="0.1"}'),
+        Record(
+            "prefix_job_type:redis_lock_ttl_used_tight:increase10m",
+            """
+            prefix_job_type:redis_lock_ttl_used:increase10m
+            - sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_bucket{le="0.8"}[10m]))
+            > 0
+            """,
+        ),
+        _grown("redis_lock_ttl_used_sum", "redis_lock_ttl_used_ratio_sum"),
+        _grown("redis_lock_hold_seconds_sum", "redis_lock_hold_seconds_sum"),
     ),
-    interval="2m",
+    interval=HISTORY_INTERVAL,
 )

@@ -8,6 +8,7 @@ ticket.
 from __future__ import annotations
 
 from lockscope_exporter.alerts.model import Alert, Group, Severity
+from lockscope_exporter.alerts.recording import ACQUIRES_INTERVAL, SHARE_OF_SAMPLE
 
 # (severity, long window, short window, burn factor)
 WINDOWS: tuple[tuple[Severity, str, str, float], ...] = (
@@ -16,8 +17,6 @@ WINDOWS: tuple[tuple[Severity, str, str, float], ...] = (
     ("warning", "1d", "2h", 3),
     ("warning", "3d", "6h", 1),
 )
-# The growth over 5 minutes is recorded every 2: each failure is in two and a half of the samples.
-_SHARE_OF_SAMPLE = 0.4
 
 
 def _burn(severity: Severity, long: str, short: str, factor: float) -> Alert:
@@ -38,7 +37,7 @@ def _burn(severity: Severity, long: str, short: str, factor: float) -> Alert:
               {ratio(short)}
               > {budget}
             and
-              {_SHARE_OF_SAMPLE} * sum_over_time(prefix:redis_lock_acquire_failed:increase5m[{long}])
+              {SHARE_OF_SAMPLE} * sum_over_time(prefix:redis_lock_acquire_failed:increase5m[{long}])
               >= ${{burn_failures}}
             """,
         pending="2m",
@@ -53,4 +52,4 @@ def _burn(severity: Severity, long: str, short: str, factor: float) -> Alert:
     )
 
 
-SLO = Group("lockscope.slo", tuple(_burn(*windows) for windows in WINDOWS), interval="2m")
+SLO = Group("lockscope.slo", tuple(_burn(*windows) for windows in WINDOWS), interval=ACQUIRES_INTERVAL)

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from lockscope_exporter.alerts.model import Alert, Group
 
+
+def _keys(state: str) -> str:
+    family = "$by, target, db, prefix"
+    return f'max by ({family}) (sum by ({family}, instance) (redis_lock_keys{{state="{state}"}} > 0))'
+
+
 STATE = Group(
     "lockscope.state",
     (
@@ -27,7 +33,7 @@ STATE = Group(
         Alert(
             name="RedisLockNoTTL",
             severity="warning",
-            expr='prefix_state:redis_lock_keys:max{state="no_ttl"} > 0',
+            expr=_keys("no_ttl"),
             pending="1m",
             keep="2m",
             about="state",
@@ -41,7 +47,7 @@ STATE = Group(
         Alert(
             name="RedisLockOrphaned",
             severity="warning",
-            expr='prefix_state:redis_lock_keys:max{state="orphaned"} > 0',
+            expr=_keys("orphaned"),
             pending="1m",
             keep="5m",
             about="state",
@@ -55,8 +61,8 @@ STATE = Group(
         Alert(
             name="RedisLockOrphanedBlocking",
             severity="critical",
-            expr="""
-            prefix_state:redis_lock_keys:max{state="orphaned"} > 0
+            expr=_keys("orphaned")
+            + """
             and on ($across) (
               sum by ($across) (prefix:redis_lock_waiters:sum) > 0
               or sum by ($across) (
@@ -77,7 +83,7 @@ STATE = Group(
         Alert(
             name="RedisLockStalled",
             severity="warning",
-            expr='prefix_state:redis_lock_keys:max{state="stalled"} > 0',
+            expr=_keys("stalled"),
             pending="1m",
             keep="5m",
             about="state",
@@ -89,30 +95,6 @@ STATE = Group(
             ),
         ),
         Alert(
-            name="RedisLockKeysGrowing",
-            severity="warning",
-            expr="""
-            (
-              prefix:redis_lock_keys:min30m >= ${growth_factor} * prefix:redis_lock_keys:min30m offset 90m
-              and prefix:redis_lock_keys:min30m - prefix:redis_lock_keys:min30m offset 90m >= ${growth_keys}
-              and prefix:redis_lock_keys:min30m > prefix:redis_lock_keys:min30m offset 30m
-              and (prefix:redis_lock_keys:min30m offset 30m > prefix:redis_lock_keys:min30m offset 60m)
-              and (prefix:redis_lock_keys:min30m offset 60m > prefix:redis_lock_keys:min30m offset 90m)
-            )
-            unless max_over_time(prefix:redis_lock_keys:min30m[1d] offset 2h) >= prefix:redis_lock_keys:min30m
-            """,
-            keep="15m",
-            about="state",
-            summary=(
-                "Locks of {{ $labels.prefix }} only grow: at least {{ $value | humanize }} for 30 minutes"
-            ),
-            description=(
-                "The fewest live locks of {{ $labels.prefix }} (db {{ $labels.db }} of {{ $labels.target }})"
-                " in 30 minutes rose in each of the last three half hours, to {{ $value | humanize }}, above"
-                " anything of the day before. Locks are taken and not given back."
-            ),
-        ),
-        Alert(
             name="RedisLockEndedByExpiry",
             severity="warning",
             expr="""
@@ -121,9 +103,7 @@ STATE = Group(
               and sum by ($by, target, db, prefix) (
                 prefix_how:redis_lock_observed_ended:increase10m{how="expired"}
               ) >= ${expired}
-              and sum by ($by, target, db, prefix) (
-                sum_over_time(prefix_how:redis_lock_observed_ended:increase5m{how="released"}[1d])
-              ) > 0
+              and sum_over_time(prefix:redis_lock_observed_released:increase10m[1d]) > 0
             )
             unless prefix:redis_lock_observed_expired:ratio10m
               <= ${spike_factor} * prefix:redis_lock_observed_expired:ratio1d

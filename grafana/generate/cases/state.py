@@ -149,7 +149,7 @@ _HELD_TOO_LONG = (
 _NO_TTL = _of_state(
     "RedisLockNoTTL",
     "no_ttl",
-    Text("8m", {**_STATE, "state": "no_ttl"}, "3", "3 locks of lock:order:* have no TTL", _URL),
+    Text("8m", _STATE, "3", "3 locks of lock:order:* have no TTL", _URL),
     keep=2,
 )
 _ORPHANED = _of_state(
@@ -157,7 +157,7 @@ _ORPHANED = _of_state(
     "orphaned",
     Text(
         "8m",
-        {**_STATE, "state": "orphaned"},
+        _STATE,
         "3",
         "3 locks of lock:order:* belong to processes that are gone",
         _URL,
@@ -167,7 +167,7 @@ _ORPHANED = _of_state(
 _STALLED = _of_state(
     "RedisLockStalled",
     "stalled",
-    Text("8m", {**_STATE, "state": "stalled"}, "3", "3 locks of lock:order:* are no longer renewed", _URL),
+    Text("8m", _STATE, "3", "3 locks of lock:order:* are no longer renewed", _URL),
     keep=5,
 )
 
@@ -181,7 +181,7 @@ _ORPHANED_BLOCKING = (
         {"4m": [], "5m": [ORDER], "8m": [ORDER]},
         text=Text(
             "8m",
-            {**_STATE, "severity": "critical", "state": "orphaned"},
+            {**_STATE, "severity": "critical"},
             "2",
             "2 orphaned locks of lock:order:* block running workers",
             _URL,
