@@ -1,7 +1,8 @@
-"""Real servers for the tests, each on a private unix socket or loopback port, stopped by its own process id."""
+"""Real servers for the tests, each on a private socket or loopback port, stopped by its own process id."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -77,10 +78,8 @@ class Process:
             except subprocess.TimeoutExpired:
                 os.killpg(self.popen.pid, signal.SIGKILL)
         code = self.popen.wait(timeout)
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.popen.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         return code
 
 
