@@ -14,7 +14,7 @@ from tests.bench._mirror import exporter, row, server
 if TYPE_CHECKING:
     from servers import RedisServer
 
-ROUNDS = 7
+ROUNDS = 12
 
 
 def cost(running: RedisServer, pipeline: int, writes: int) -> float:
@@ -31,7 +31,7 @@ def cost(running: RedisServer, pipeline: int, writes: int) -> float:
 def main() -> None:
     """Compare one command a round trip, and pipelines of sixteen."""
     with server() as running:
-        for pipeline, writes in ((1, 100_000), (16, 500_000)):
+        for pipeline, writes in ((1, 60_000), (16, 400_000)):
             plain, followed = [], []
             cost(running, pipeline, writes)
             for _ in range(ROUNDS):
