@@ -454,7 +454,7 @@ def test_killed_holder_is_told_apart_from_a_living_one(server):
             time_passes()
             return rows(open_page())["lock:job:1"]["state"] == "orphaned"
 
-        wait_until(orphaned, timeout=15, every=0.3, what="orphaned")
+        wait_until(orphaned, timeout=40, every=0.3, what="orphaned")
         life = components(open_page("holders"), "grid")[0]["rows"][0]["cells"]["life"]
         assert life["text"] == "gone"
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 import lockscope_dashboard
+from explorer_stage import HOLDER, Folder
 from lockscope import tokens
 from lockscope.jobs import Job
 from lockscope_dashboard import access, source
@@ -111,24 +113,24 @@ def texts(page):
     return " ".join(one.value for kind in (page.error, page.warning, page.success, page.info) for one in kind)
 
 
-def gone_holder(client):
-    """Leave a lock behind whose holder was seen alive and is no longer there; return the subscriber."""
-    voice = client.pubsub()
-    voice.subscribe("lockscope:alive:aaaaaaaaaaaa")
-    voice.get_message(timeout=2)
-    hold(client, "lock:dead:1", "aaaaaaaaaaaa")
-    return voice
+@pytest.fixture
+def holder(server):
+    """Give a process that holds a lock through the shim."""
+    folder = Folder()
+    process = folder.script("holder", HOLDER, server.url, "lock:dead:1", "invoice.generate")
+    wait_until(lambda: "holding" in process.output(), timeout=30, what="lock taken")
+    yield process
+    folder.close()
 
 
-def test_orphan_is_freed_once_key_and_reason_are_typed(app, client):
+def test_orphan_is_freed_once_key_and_reason_are_typed(app, client, holder):
     """The dialog shows the evidence, asks for key and reason, frees the orphan and records who did it."""
-    voice = gone_holder(client)
     app("lock:dead:1")
     wait_until(
         lambda: (found := source.board().source.lock(b"lock:dead:1")) and found.holder.alive == "alive"
     )
-    voice.close()
-    wait_until(lambda: state_of(b"lock:dead:1") == "orphaned", timeout=15, what="orphaned")
+    holder.stop(signal.SIGKILL)
+    wait_until(lambda: state_of(b"lock:dead:1") == "orphaned", timeout=40, what="orphaned")
     page = press(app("lock:dead:1"), "Release this lock …")
     assert "Dry run" in texts(page)
     press(page, "Release")
