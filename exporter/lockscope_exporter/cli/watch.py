@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.configuration import Options
 
 _KEY_WAIT = 0.1  # seconds between two looks at the size of the terminal
-_GATHER = 0.25  # seconds; people need not see faster, and the server is spared
+_GATHER = 1.0  # seconds; people need not see faster what changes hundreds of times a second
 _FIRST = 60.0  # seconds that the first reading of all locks may take
 
 
