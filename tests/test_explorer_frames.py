@@ -22,6 +22,7 @@ from lockscope_dashboard.frames import (
     ttl,
 )
 from lockscope_dashboard.prometheus import Series
+from lockscope_dashboard.views import address
 from lockscope_exporter.state import Family, Holder, LockState, ProgressFamily
 
 NOW = 1_700_000_000.0
@@ -508,3 +509,36 @@ def test_snapshot_is_built_once_for_all_viewers():
     assert board.snapshot() is not first[0]
     assert source.asked == 2
     assert board.leases() == {"lock:order:*": 30.0}
+
+
+class TestAddress:
+    """What of the list lives in its address."""
+
+    @pytest.mark.parametrize(
+        "place",
+        [
+            address.Place(),
+            address.Place(("orphaned", "held"), "ttl", descending=True, number=7),
+            address.Place(sort="age"),
+            address.Place(sort="state", descending=True),
+        ],
+    )
+    def test_place_survives_the_address(self, place):
+        """What is written into the address is read back the same."""
+        params = place.params()
+        assert address.parse(lambda name: params.get(name, [])) == place
+
+    @pytest.mark.parametrize(
+        "params",
+        [
+            {"page": ["0"]},
+            {"page": ["-3"]},
+            {"page": ["٣"]},
+            {"page": ["9" * 30]},
+            {"sort": ["nothing-desc"]},
+            {"state": ["<b>", "Held"]},
+        ],
+    )
+    def test_nonsense_is_the_default(self, params):
+        """An address that makes no sense opens the list from its beginning."""
+        assert address.parse(lambda name: params.get(name, [])) == address.Place()

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from lockscope_dashboard.board import Snapshot
 
 PAGE_SIZE = 50
-LONGEST_NUMBER = 8
 
 
 def page() -> None:
     """Draw the title and the refresh control once, the rest at every refresh."""
+    address.open_page()
     interval = refresh.header("Live locks")
     st.fragment(run_every=interval)(live)()
 
@@ -33,16 +33,13 @@ def live() -> None:
     """Draw everything that changes."""
     snapshot = source.board().snapshot()
     health.draw(snapshot.nodes)
-    states = tuple(state for state in st.query_params.get_all("state") if state in frames.SEVERITY)
-    draw_tiles(snapshot, states)
-    filters = draw_filters(snapshot, states)
-    address.remember(filters)
+    draw_tiles(snapshot, address.place().states)
+    filters = draw_filters(snapshot, address.place().states)
+    address.follow(filters)
+    place = address.place()
     matching = frames.apply(snapshot.frame, filters)
-    sort, _, direction = st.query_params.get("sort", "state").partition("-")
-    if sort not in frames.SORTS:
-        sort, direction = "state", ""
-    ordered = frames.order(matching, sort, descending=direction == "desc")
-    rows, number, last = frames.page(ordered, _number(st.query_params.get("page", "1")), PAGE_SIZE)
+    ordered = frames.order(matching, place.sort, descending=place.descending)
+    rows, number, last = frames.page(ordered, place.number, PAGE_SIZE)
     table.draw(
         table.rows(rows),
         table.Shown(
@@ -51,18 +48,18 @@ def live() -> None:
             (number - 1) * PAGE_SIZE + 1,
             len(matching),
             len(snapshot.frame),
-            sort,
-            direction == "desc",
+            place.sort,
+            place.descending,
         ),
         source.board().clock(),
         empty=_empty(snapshot, filters),
         key="locks",
         on_sort=sort_by,
-        on_page=go_to,
+        on_page=turn_to,
     )
     with st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center"):
         health.foot(snapshot.nodes)
-        draw_export(filters, sort, descending=direction == "desc")
+        draw_export(filters, place.sort, descending=place.descending)
 
 
 def draw_tiles(snapshot: Snapshot, chosen: tuple[str, ...]) -> None:
@@ -154,20 +151,21 @@ def draw_export(filters: frames.Filters, sort: str, *, descending: bool) -> None
 
 def sort_by(column: str) -> None:
     """Sort by a column; again, the other way round."""
-    st.query_params["sort"] = f"{column}-desc" if st.query_params.get("sort", "state") == column else column
-    st.query_params.pop("page", None)
+    now = address.place()
+    other_way = now.sort == column and not now.descending
+    address.go_to(now._replace(sort=column, descending=other_way, number=1))
 
 
-def go_to(number: int) -> None:
+def turn_to(number: int) -> None:
     """Turn to a page."""
-    st.query_params["page"] = str(number)
+    address.go_to(address.place()._replace(number=max(1, number)))
 
 
 def toggle_state(state: str) -> None:
     """Show only the locks of a state too, or no longer."""
-    chosen = set(st.query_params.get_all("state")) ^ {state}
-    st.query_params["state"] = [name for name in frames.SEVERITY if name in chosen]
-    st.query_params.pop("page", None)
+    chosen = set(address.place().states) ^ {state}
+    states = tuple(name for name in frames.SEVERITY if name in chosen)
+    address.go_to(address.place()._replace(states=states, number=1))
 
 
 def _waiting_note(asking: history.Asking) -> str:
@@ -193,10 +191,6 @@ def _empty(snapshot: Snapshot, filters: frames.Filters) -> str:
         "No lock is held right now. If you expected some, check the patterns: start the explorer with "
         "--locks 'PATTERN' for the keys that your locks use."
     )
-
-
-def _number(words: str) -> int:
-    return int(words) if words.isascii() and words.isdecimal() and len(words) <= LONGEST_NUMBER else 1
 
 
 pages.show(page)
