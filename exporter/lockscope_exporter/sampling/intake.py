@@ -57,6 +57,7 @@ class Intake:
         unreadable: keys that this user may not read.
         evictions: says how many of so many locks that are gone early, of so many live ones, were evicted;
             ``None`` for a server that evicts nothing.
+        no_locks: type and deadline of keys that were read and hold no lock, if anybody wants to know.
         last: monotonic time in seconds of the last answer.
     """
 
@@ -67,6 +68,7 @@ class Intake:
         self.elsewhere: list[tuple[bytes, tuple[str, int]]] = []
         self.unreadable: set[bytes] = set()
         self.evictions: Callable[[int, int], int] | None = None
+        self.no_locks: dict[bytes, tuple[str, float | None]] | None = None
         self.last = time.monotonic()
         self._node = node
         self._watch = shared.watch
@@ -198,6 +200,8 @@ class Intake:
                 news = tell(reading.key, at or reading.read_at or 0.0)
                 if self._ledger.take(self.db, self._node, reading, dialects[reading.key], news):
                     differing.add(reading.key)
+                if self.no_locks is not None and not self.knows(reading.key):
+                    self.no_locks[reading.key] = (reading.type, reading.deadline)
             for key, read_at in sample.gone:
                 news = tell(key, at or read_at, evicted=key in evicted)
                 if self._ledger.gone(self.db, self._node, key, news):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from lockscope_exporter.sampling.reader import CHUNK
@@ -21,7 +21,7 @@ _KEY_COST = 5e-6  # seconds of a server core that a glance at one key takes at m
 _GENTLE = 0.003  # share of a server core for these glances
 _REMEMBERED = 50_000  # keys remembered as no locks
 _FORGOTTEN = 600.0  # seconds after which they are looked at again, in case the feed missed one
-_FORGOTTEN_SCAN = 60.0  # the same where there is no feed
+_FORGOTTEN_SCAN = 30.0  # the same where there is no feed
 
 Repair = Callable[["Intake", list[bytes]], int]
 """Reads keys that may differ from what the ledger says; returns how many did."""
@@ -102,18 +102,14 @@ class Examined:
         looks = intake.glances(key for key in keys if hash(key) in self._seen)
         return new + [look.key for look in looks if not self._unchanged(intake, look)]
 
-    def add(self, intake: Intake, keys: list[bytes]) -> None:
-        """Remember keys that were read and hold no lock."""
+    def add(self, no_locks: Mapping[bytes, tuple[str, float | None]]) -> None:
+        """Remember keys that were read and hold no lock, by type and deadline as they were then."""
         if len(self._seen) >= _REMEMBERED:
             return
-        if self._fed:
-            self._seen.update(dict.fromkeys(map(hash, keys), ("", None)))
-            return
-        # Without a feed, a key that never expires may become a lock without looking any different.
-        looks = intake.glances(keys)
-        self._seen.update(
-            (hash(look.key), (look.type, look.deadline)) for look in looks if look.deadline is not None
-        )
+        for key, (kind, deadline) in no_locks.items():
+            # Without a feed, a key that never expires may become a lock without looking any different.
+            if self._fed or deadline is not None:
+                self._seen[hash(key)] = (kind, deadline)
 
     def _unchanged(self, intake: Intake, look: Glance) -> bool:
         kind, deadline = self._seen[hash(look.key)]
@@ -173,5 +169,7 @@ class Finder:
             return
         keys = self._examined.left(self._intake, unknown)
         if keys:
+            self._intake.no_locks = {}
             self._repair(self._intake, keys)
-            self._examined.add(self._intake, [key for key in keys if not self._intake.knows(key)])
+            self._examined.add(self._intake.no_locks)
+            self._intake.no_locks = None
