@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from servers import RedisServer, free_port, wait_until
 
@@ -18,6 +20,17 @@ if TYPE_CHECKING:
 # A run that a script starts in the background ignores SIGINT, and so would every process that it starts:
 # tests of Ctrl-C need the disposition that a terminal gives.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# A busy machine is no finding: what is slow is measured by the benchmarks. In CI every run tries the same
+# examples, so that a change is judged by what it changes; runs by hand go on searching.
+settings.register_profile(
+    "lockscope",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
+)
+settings.load_profile("lockscope")
 
 
 @pytest.fixture(scope="session")

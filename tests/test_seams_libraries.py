@@ -248,7 +248,7 @@ def test_redlock_py_errors_and_losses(client: redis.Redis, seen: Observed) -> No
     """Servers that fail are an error though it returns ``False``; an unlock past the deadline is a loss."""
     assert redlock.Redlock([dead_client()], retry_count=1, retry_delay=0.01).lock("a", 1000) is False
     manager = redlock.Redlock([client], retry_count=1, retry_delay=0.01)
-    lock = manager.lock("b", 50)
+    lock = manager.lock("b", 400)
     wait_until(lambda: not client.exists("b"))
     manager.unlock(lock)
     assert seen.outcomes("acquire") == {"error": 1, "acquired": 1}
