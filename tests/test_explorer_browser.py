@@ -202,7 +202,8 @@ def test_there_and_back_while_pages_refresh(page, explorer, client):
             page.go_back()
         else:
             page.locator("[data-testid=stPageLink] a", has_text="Live locks").click()
-    assert params(page)["q"] == ["lock:order:*"]
+        page.wait_for_url(lambda url: "q=" in url)
+        assert params(page)["q"] == ["lock:order:*"]
 
 
 def test_deep_link_of_a_lock_and_keyboard(page, explorer, client):

@@ -140,9 +140,9 @@ ACQUIRES = Group(
 )
 
 
-def _grown(name: str, series: str) -> Record:
+def _grown(level_and_metric: str, series: str) -> Record:
     return Record(
-        f"prefix_job_type:{name}:increase10m",
+        f"{level_and_metric}:increase10m",
         f"sum by ($by, prefix, job_type) (increase({series}[10m])) > 0",
     )
 
@@ -202,10 +202,13 @@ HISTORY = Group(
             """,
         ),
         Record("prefix:redis_lock_keys:min30m", "min_over_time(prefix:redis_lock_keys:max[30m])"),
-        _grown("redis_lock_renew_headroom", "redis_lock_renew_headroom_ratio_count"),
-        _grown("redis_lock_renew_headroom_late", 'redis_lock_renew_headroom_ratio_bucket{le="0.2"}'),
-        _grown("redis_lock_ttl_used", "redis_lock_ttl_used_ratio_count"),
-        _grown("redis_lock_ttl_used_loose", 'redis_lock_ttl_used_ratio_bucket{le="0.1"}'),
+        _grown("prefix_job_type:redis_lock_renew_headroom", "redis_lock_renew_headroom_ratio_count"),
+        _grown(
+            "prefix_job_type:redis_lock_renew_headroom_late",
+            'redis_lock_renew_headroom_ratio_bucket{le="0.2"}',
+        ),
+        _grown("prefix_job_type:redis_lock_ttl_used", "redis_lock_ttl_used_ratio_count"),
+        _grown("prefix_job_type:redis_lock_ttl_used_loose", 'redis_lock_ttl_used_ratio_bucket{le="0.1"}'),
         Record(
             "prefix_job_type:redis_lock_ttl_used_tight:increase10m",
             """
@@ -214,8 +217,8 @@ HISTORY = Group(
             > 0
             """,
         ),
-        _grown("redis_lock_ttl_used_sum", "redis_lock_ttl_used_ratio_sum"),
-        _grown("redis_lock_hold_seconds_sum", "redis_lock_hold_seconds_sum"),
+        _grown("prefix_job_type:redis_lock_ttl_used_sum", "redis_lock_ttl_used_ratio_sum"),
+        _grown("prefix_job_type:redis_lock_hold_seconds_sum", "redis_lock_hold_seconds_sum"),
     ),
     interval=HISTORY_INTERVAL,
 )
