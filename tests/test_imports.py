@@ -166,3 +166,23 @@ def test_public_names_are_there_and_no_others() -> None:
             assert getattr(lockscope, name).__doc__
     done = run_python("from lockscope import *; print(*sorted(n for n in dir() if not n.startswith('__')))")
     assert set(done.stdout.split()) == {name for name in lockscope.__all__ if not name.startswith("__")}
+
+
+def test_every_public_name_is_there_whatever_was_imported_before() -> None:
+    """Names that are imported on first use are in ``dir()`` and are what their own modules define."""
+    code = (
+        "import lockscope, lockscope.lock_decorator\n"
+        "assert set(lockscope.__all__) <= set(dir(lockscope))\n"
+        "assert all(getattr(lockscope, name) is not None for name in lockscope.__all__)\n"
+        "assert lockscope.locked is lockscope.lock_decorator.locked\n"
+        "assert not hasattr(lockscope, 'lock_everything')\n"
+    )
+    assert run_python(code).returncode == 0
+
+
+def test_what_most_workers_never_use_is_not_imported() -> None:
+    """Instrumenting a worker imports neither idempotency nor renewal."""
+    code = "import sys, lockscope; lockscope.instrument(); print(*sorted(sys.modules))"
+    loaded = run_python(code).stdout.split()
+    assert "lockscope.record" in loaded
+    assert not {"lockscope.idempotency", "lockscope.renewal", "lockscope.lock_decorator"} & set(loaded)
