@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -210,7 +211,7 @@ class TestLive:
 class TestLock:
     """The page of one lock."""
 
-    def test_shows_holder_evidence_and_what_to_do(self, client):
+    def test_shows_holder_evidence_and_what_to_do(self, client, server):
         """Holder, fingerprint, countdown, advice and commands of the named lock."""
         hold(client, "lock:order:42", job="invoice.generate")
         app = open_page("lock", key="lock:order:42")
@@ -222,7 +223,7 @@ class TestLock:
         assert 50 < card["deadline"] - card["now"] <= 61
         assert "What to do" in words(app)
         assert "PTTL lock:order:42" in words(app)
-        assert "lockscope why lock:order:42" in words(app)
+        assert f"lockscope why --redis-url {shlex.quote(server.url)} lock:order:42" in words(app)
         assert client.get("lock:order:42").decode() not in json.dumps(card) + words(app)
 
     def test_lock_without_expiry_says_so(self, client):

@@ -17,6 +17,7 @@ from lockscope_exporter.sampling import open_source
 if TYPE_CHECKING:
     from lockscope_dashboard.settings import Settings
     from lockscope_exporter.configuration import Options
+    from lockscope_exporter.targets import Target
 
 
 @st.cache_resource(show_spinner=False)
@@ -35,6 +36,16 @@ def sampled() -> Options:
     return configuration.from_environment(os.environ)
 
 
+@st.cache_resource(show_spinner=False)
+def targets() -> tuple[Target, ...]:
+    """Return the servers that are sampled, read once: later changes of a targets file do not count.
+
+    Raises:
+        ValueError: a URL, a pattern or the targets file cannot be used.
+    """
+    return sampled().targets()
+
+
 @st.cache_resource(show_spinner=False, on_release=Board.stop)
 def board() -> Board:
     """Return the running board; the first viewer starts it and waits up to two seconds for a first sample.
@@ -43,7 +54,7 @@ def board() -> Board:
         ValueError: a URL, a pattern or a number in the environment cannot be used.
     """
     chosen = sampled()
-    made = Board(open_source(chosen.targets(), chosen.sampling()))
+    made = Board(open_source(targets(), chosen.sampling()))
     made.start()
     made.source.wait_ready(2.0)
     return made
@@ -57,7 +68,7 @@ def journal() -> JournalFeed:
         ValueError: ``LOCKSCOPE_JOURNAL`` is neither on, off nor a URL.
     """
     chosen = sampled()
-    found = journal_targets(os.environ.get("LOCKSCOPE_JOURNAL", "1"), chosen.targets())
+    found = journal_targets(os.environ.get("LOCKSCOPE_JOURNAL", "1"), targets())
     feed = JournalFeed(found, chosen.max_prefixes)
     feed.start()
     feed.wait_ready(2.0)

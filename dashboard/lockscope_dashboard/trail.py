@@ -31,7 +31,7 @@ def audit() -> tuple[list[AuditEntry], str]:
     """Return the latest attempts to free a lock, newest first, and why some could not be read."""
     found: list[AuditEntry] = []
     trouble = []
-    for target in source.sampled().targets():
+    for target in source.targets():
         for db in _dbs(target):
             try:
                 client = open_client(source.sampled(), _place(target.name, db))
@@ -56,7 +56,7 @@ def examined() -> list[Finding]:
     """
     chosen = source.sampled()
     evidence = gather(
-        chosen.targets(),
+        source.targets(),
         chosen.sampling(),
         observe=OBSERVED,
         wait=READ,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import streamlit as st
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
     from lockscope_dashboard.board import Snapshot
     from lockscope_exporter.state import LockState
+
+
+DATABASE: Final = re.compile(r"[0-9]{1,5}")
 
 
 def page() -> None:
@@ -58,10 +62,9 @@ def one(params: dict[str, str]) -> None:
         draw(lock, board.clock())
         history(lock.key, lock.db, [holder.fingerprint for holder in lock.holders])
     else:
-        missing(params, snapshot.nodes[0].node if len(snapshot.nodes) == 1 else "")
-        history(
-            text.unshow(params["key"]), int(params["db"]) if params.get("db", "").isdecimal() else None, []
-        )
+        db = int(params["db"]) if DATABASE.fullmatch(params.get("db", "")) else None
+        missing(params, db)
+        history(text.unshow(params["key"]), db, [])
     health.foot(snapshot.nodes)
 
 
@@ -81,20 +84,29 @@ def draw(lock: LockState, now: float) -> None:
             link = commands.trace(source.options().trace_url, lock)
             if link:
                 st.link_button("Traces", link, icon=":material/account_tree:")
-        st.code(
-            "\n".join(text.cut(line, 600) for line in commands.of(lock)), language="bash", wrap_lines=True
-        )
+        lines = commands.of(lock, source.targets(), source.sampled().targets_file)
+        st.code("\n".join(lines), language="bash", wrap_lines=True)
 
 
-def missing(params: dict[str, str], node: str) -> None:
+def missing(params: dict[str, str], db: int | None) -> None:
     """Say what one can do about a lock that is not there."""
     st.info(
         f"No lock of the key {health.code(params['key'])} is held at the moment. It may have been released "
         "or have expired, or its key may not match the watched patterns.",
         icon=":material/lock_open:",
     )
-    line = commands.look(text.unshow(params["key"]), node)
-    st.code(text.cut(line, 600), language="bash", wrap_lines=True)
+    if params["key"].startswith(
+        "sha256:"
+    ):  # a digest stands for a key that is too long; it leads nowhere now
+        return
+    lines = commands.look(
+        text.unshow(params["key"]),
+        db,
+        params.get("target", ""),
+        source.targets(),
+        source.sampled().targets_file,
+    )
+    st.code("\n".join(lines), language="bash", wrap_lines=True)
 
 
 def history(key: bytes, db: int | None, held: list[str]) -> None:
