@@ -69,4 +69,4 @@ class SamplingOptions:
     interval: float = 1.0
     scan_budget: int = 100_000
     timeout: float = 2.0
-    gather: float = 0.0
+    gather: float = 0.05

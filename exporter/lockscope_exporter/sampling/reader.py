@@ -4,7 +4,8 @@ Every key goes through ``TYPE`` first, which neither touches its idle time nor f
 with ``MGET``, the one command that answers a key of another type with nil and not with an error; everything
 else by a read-only script that looks at the type and reads in one step, since ``HSCAN`` on a key that became
 a string a moment ago would count as an error on the server. A value that is too large for a lock is never
-fetched: ``MEMORY USAGE`` tells, without touching the key.
+fetched: ``MEMORY USAGE`` tells, without touching the key. Keys that were strings of a lock's size, and keys
+that are named as many such keys were, go straight to ``MGET``.
 """
 
 from __future__ import annotations
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 CHUNK = 256  # keys read together: bounds memory, and how long one burst keeps the server
 _OVERHEAD = 512  # bytes that MEMORY USAGE counts beside key and value, at most
 _MISSING = -2  # what PTTL and PEXPIRETIME say of a key that does not exist
+_MANY = 8  # keys from which on a second round trip costs less than a second look at each deadline
+_ALIKE = 16  # strings in a row after which others with such names are expected to be strings, too
+_MAX_SHAPES = 1000  # shapes of names that are remembered
+_VARYING = b"0123456789abcdefABCDEF-"  # what differs between the names of keys of one kind
 
 
 class Asked(NamedTuple):
@@ -94,6 +99,7 @@ class Reader:
         self.abilities = line.abilities
         self._how = how
         self._limit = limit
+        self._strings: dict[bytes, int] = {}  # of keys named alike: strings in a row, -1 once one was none
 
     def read(self, keys: Sequence[Asked], known: Callable[[bytes], bool]) -> Sample:
         """Read keys as they are now.
@@ -111,10 +117,13 @@ class Reader:
         """
         sample = Sample()
         strings: list[tuple[Asked, float | None]] = []
-        likely = [item for item in keys if known(item.key)]
+        likely = [item for item in keys if known(item.key) or self._expected(item)]
         if likely:
             rest = set(keys).difference(likely)  # what is known may change between two questions
-            keys = [item for item in keys if item in rest] + self._read_likely(likely, sample)
+            read = (
+                self._read_many if len(likely) >= _MANY and not self.abilities.cluster else self._read_likely
+            )
+            keys = [item for item in keys if item in rest] + read(likely, sample)
         for item, type_name, deadline, size, at in self._look(keys, sample) if keys else ():
             how = self._how(item.key, type_name, item.dialect)
             large = type_name == "string" and size > 2 * (len(item.key) + self._limit) + _OVERHEAD
@@ -132,6 +141,7 @@ class Reader:
                     sample.sort_out(item, answer)
         if strings:
             self._read_strings(strings, sample)
+        self._learn(sample.readings)
         return sample
 
     def glance(self, keys: Sequence[Asked]) -> list[Glance]:
@@ -180,6 +190,50 @@ class Reader:
                 deadline = self.abilities.deadline(last, at)
                 sample.readings.append(Reading(item.key, "string", payload, deadline, at))
         return rest
+
+    def _read_many(self, asked: Sequence[Asked], sample: Sample) -> list[Asked]:
+        """Do what ``_read_likely`` does with fewer commands, most of all for keys that are gone by now.
+
+        A value that is the same before and after the deadline was asked for had that deadline.
+        """
+        answer = self.line.ask(self._mget(asked))[0]
+        if isinstance(answer, ResponseError):
+            return list(asked)
+        before = self._values([answer], len(asked))
+        live = [item for item, payload in zip(asked, before, strict=True) if payload is not None]
+        commands = [pack(self.abilities.expiry, item.key) for item in asked]
+        at, answers = self.line.ask_at([*commands, *(self._mget(live) if live else ())])
+        after = dict(zip(live, self._values(answers[len(asked) :], len(live)), strict=True) if live else ())
+        rest = []
+        for item, payload, expires in zip(asked, before, answers[: len(asked)], strict=True):
+            if isinstance(expires, ResponseError):
+                rest.append(item)
+            elif payload is None and expires == _MISSING:
+                sample.gone.append((item.key, at))
+            elif payload is None or expires == _MISSING or after[item] != payload:
+                rest.append(item)
+            else:
+                deadline = self.abilities.deadline(expires, at)
+                sample.readings.append(Reading(item.key, "string", payload, deadline, at))
+        return rest
+
+    def _expected(self, item: Asked) -> bool:
+        """Tell whether keys with such a name have always been strings of a lock's size, and may be read."""
+        alike = self._strings.get(item.key.translate(None, _VARYING), 0) >= _ALIKE
+        return alike and self._how(item.key, "string", item.dialect) is not None
+
+    def _learn(self, readings: Sequence[Reading]) -> None:
+        """Remember of the names of keys whether such keys are short strings."""
+        strings = self._strings
+        for reading in readings:
+            shape = reading.key.translate(None, _VARYING)
+            seen = strings.get(shape, 0)
+            if reading.type != "string" or reading.value is None or len(reading.value) > self._limit:
+                strings[shape] = -1
+            elif 0 <= seen < _ALIKE:
+                strings[shape] = seen + 1
+        while len(strings) > _MAX_SHAPES:
+            del strings[next(iter(strings))]
 
     def _look(
         self, asked: Sequence[Asked], sample: Sample

@@ -1,0 +1,112 @@
+"""Reading keys: what is found, and with which commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lockscope_exporter.dialects.model import MAX_VALUE
+from lockscope_exporter.sampling.dial import Dial
+from lockscope_exporter.sampling.reader import Asked, Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import redis
+
+    from lockscope_exporter.sampling.reader import Sample
+    from servers import RedisServer
+
+
+@pytest.fixture
+def reader(server: RedisServer) -> Iterator[Reader]:
+    """Give a reader of the clean server."""
+    dial = Dial(lambda db: server.client(db=db, protocol=3))
+    yield Reader(dial.line(0))
+    dial.close()
+
+
+def nothing_known(_key: bytes) -> bool:
+    """Say that no key was read before."""
+    return False
+
+
+def hold(client: redis.Redis, *numbers: int) -> list[Asked]:
+    """Take locks of one kind; return them as keys to read."""
+    for number in numbers:
+        client.set(f"lock:order:{number}", f"{number:032x}", px=60_000 + number)
+    return [Asked(b"lock:order:%d" % number, None) for number in numbers]
+
+
+def values(sample: Sample) -> dict[bytes, object]:
+    """Return what was read by key."""
+    return {reading.key: reading.value for reading in sample.readings}
+
+
+def commands(client: redis.Redis) -> set[str]:
+    """Return the commands that the server ran since its statistics were reset."""
+    return {name.removeprefix("cmdstat_") for name in client.info("commandstats")}
+
+
+def test_many_known_strings(reader, client):
+    """Whatever became of keys that were strings, each is found as it is now, and no error is caused."""
+    asked = hold(client, *range(40))
+    client.delete("lock:order:0", "lock:order:1")
+    client.set("lock:order:2", "somebody else", px=5_000)
+    client.persist("lock:order:3")
+    client.delete("lock:order:4")
+    client.hset("lock:order:4", "uuid:1", "1")
+    client.delete("lock:order:5")
+    client.rpush("lock:order:5", "job")
+    sample = reader.read(asked, {item.key for item in asked}.__contains__)
+    found = {reading.key: reading for reading in sample.readings}
+    assert {key for key, _ in sample.gone} == {b"lock:order:0", b"lock:order:1"}
+    assert found[b"lock:order:2"].value == b"somebody else"
+    assert found[b"lock:order:3"].deadline is None
+    assert found[b"lock:order:4"].value == {b"uuid:1": b"1"}
+    assert found[b"lock:order:5"].type == "list"
+    assert len(found) == 38
+    assert not sample.again
+    for item in asked[6:]:
+        assert found[item.key].deadline == client.pexpiretime(item.key) / 1000
+    assert "errorstat_WRONGTYPE" not in client.info("errorstats")
+
+
+def test_names_that_were_always_strings_are_read_at_once(reader, client):
+    """After a few of a kind, a new key of the kind costs neither TYPE nor MEMORY USAGE; one alone, too."""
+    reader.read(hold(client, *range(20)), nothing_known)
+    assert {"type", "memory|usage"} <= commands(client)
+    for new in (range(100, 101), range(200, 220)):
+        asked = hold(client, *new)
+        client.config_resetstat()
+        sample = reader.read([*asked, Asked(b"lock:order:99999", None)], nothing_known)
+        assert values(sample) == {b"lock:order:%d" % number: b"%032x" % number for number in new}
+        assert [key for key, _ in sample.gone] == [b"lock:order:99999"]
+        assert not {"type", "memory|usage"} & commands(client)
+
+
+@pytest.mark.parametrize("large", [True, False])
+def test_one_other_ends_the_confidence(reader, client, large):
+    """One key of the kind that is large or no string, and every key of the kind is looked at first again."""
+    reader.read(hold(client, *range(20)), nothing_known)
+    if large:
+        client.set("lock:order:77", "x" * (10 * MAX_VALUE))
+    else:
+        client.hset("lock:order:77", "uuid:1", "1")
+    reader.read([Asked(b"lock:order:77", None)], nothing_known)
+    client.set("lock:order:78", "x" * (10 * MAX_VALUE))
+    client.config_resetstat()
+    sample = reader.read([Asked(b"lock:order:78", None)], nothing_known)
+    assert values(sample) == {b"lock:order:78": None}
+    assert "mget" not in commands(client)
+
+
+def test_what_no_dialect_reads_is_not_read(reader, client):
+    """Names alike do not make a key readable whose dialect has another type."""
+    reader.read(hold(client, *range(20)), nothing_known)
+    asked = [Asked(item.key, "redisson") for item in hold(client, *range(100, 120))]
+    client.config_resetstat()
+    sample = reader.read(asked, nothing_known)
+    assert set(values(sample).values()) == {None}
+    assert "mget" not in commands(client)
