@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import functools
 import logging
+import math
 import signal
 import socket
 import threading
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lockscope_exporter.redis_url import format_address
 from lockscope_exporter.text import shown
+from lockscope_exporter.webconnections import FAREWELL, Bounded, Connection
 from lockscope_exporter.webguard import LiveWebConfig, WebGuard
 
 if TYPE_CHECKING:
-    import asyncio
     import ssl
     from collections.abc import Iterator
 
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("lockscope.exporter")
 
-_MAX_CONNECTIONS = 200
-_PATIENCE = 30.0
 _KEEP_ALIVE = 75  # seconds; longer than the usual scrape interval, so that Prometheus keeps its connection
-_LAST_ANSWERS = 2  # seconds for answers under way when the server is told to stop
+_LAST_ANSWERS = 1.5  # seconds for answers under way when the server is told to stop
+_BACKLOG = 256  # connections that wait to be accepted
+_HANDSHAKE = 10.0  # seconds that a client may take for TLS, before it counts as a connection
 
 
 class ListenError(OSError):
@@ -68,11 +69,13 @@ def listen(host: str, port: int) -> socket.socket:
     where = format_address(host or "*", port)
     try:
         if not host and socket.has_dualstack_ipv6():
-            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=256)
+            return socket.create_server(
+                ("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG
+            )
         family, _, _, _, address = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return socket.create_server(address, family=family, backlog=256)
+        return socket.create_server(address, family=family, backlog=_BACKLOG)
     except socket.gaierror as error:
         raise ListenError(f"cannot listen on {where}: the host name is not known; check --listen") from error
     except OSError as error:
@@ -98,50 +101,68 @@ def serve(app: ASGIApp, sock: socket.socket, live: LiveWebConfig) -> None:
     make_server(app, live).run(sockets=[sock])
 
 
-def make_server(app: ASGIApp, live: LiveWebConfig, patience: float = _PATIENCE) -> uvicorn.Server:
+def make_server(app: ASGIApp, live: LiveWebConfig, **limits: float) -> uvicorn.Server:
     """Return a server that is not yet running.
 
     Args:
         app: what to serve.
         live: TLS, authentication and headers in force.
-        patience: seconds that a new connection may take until its first request is complete.
+        limits: attributes of ``Connection`` that are to be other than usual.
     """
     context = live.server_context()
     given = functools.partial(_given, context) if context is not None else None
     config = uvicorn.Config(
-        WebGuard(app, live),
-        http=type("Impatient", (_ImpatientProtocol,), {"patience": patience}),
+        Bounded(WebGuard(app, live)),
+        http=type("LimitedConnection", (Connection,), limits),
         log_config=None,
         log_level="warning",
         access_log=False,
         lifespan="off",
         ws="none",
         server_header=False,
-        limit_concurrency=_MAX_CONNECTIONS,
         timeout_keep_alive=_KEEP_ALIVE,
-        timeout_graceful_shutdown=_LAST_ANSWERS,
+        timeout_graceful_shutdown=math.ceil(_LAST_ANSWERS + FAREWELL),
         ssl_context_factory=given,
     )
     return _Server(config)
 
 
-class _ImpatientProtocol(H11Protocol):
-    """uvicorn's protocol, which would wait for ever for the first request of a connection."""
-
-    patience = 0.0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start the clock of a new connection."""
-        super().connection_made(transport)
-        self.loop.call_later(self.patience, self._look)
-
-    def _look(self) -> None:
-        if not self.cycle:  # no request was complete yet
-            self.transport.close()
-
-
 class _Server(uvicorn.Server):
     """uvicorn's server; a signal that ends it counts as the wished end, so the exit status can be 0."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listen; a client that drags out its TLS handshake is cut off."""
+        loop = asyncio.get_running_loop()
+        tls = self.config.ssl
+        self.servers = [
+            await loop.create_server(
+                self._connection,
+                sock=sock,
+                backlog=_BACKLOG,
+                ssl=tls,
+                ssl_handshake_timeout=_HANDSHAKE if tls else None,
+            )
+            for sock in sockets or ()
+        ]
+        self.started = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let answers under way go out, for a moment, and end."""
+        cut = asyncio.get_running_loop().call_later(_LAST_ANSWERS, self._cut)
+        await super().shutdown(sockets)
+        cut.cancel()
+
+    def _connection(self) -> asyncio.Protocol:
+        made: asyncio.Protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state={}
+        )
+        return made
+
+    def _cut(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
+        for task in self.server_state.tasks:
+            task.cancel()
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
