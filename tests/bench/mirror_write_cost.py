@@ -31,7 +31,7 @@ def cost(running: RedisServer, pipeline: int, writes: int) -> float:
 def main() -> None:
     """Compare one command a round trip, and pipelines of sixteen."""
     with server() as running:
-        for pipeline, writes in ((1, 60_000), (16, 400_000)):
+        for pipeline, writes in ((1, 60_000), (16, 1_500_000)):
             plain, followed = [], []
             cost(running, pipeline, writes)
             for _ in range(ROUNDS):
