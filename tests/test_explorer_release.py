@@ -24,6 +24,7 @@ ON = Settings(allow_release=True)
 ROLES = Settings(allow_release=True, release_roles=("oncall", "sre"))
 SIGNED_OUT = {"is_logged_in": False}
 ANN = {"is_logged_in": True, "email": "ann@example.org", "groups": ["dev", "sre"]}
+NO_CLAIM = {"is_logged_in": True, "email": "eve@example.org"}
 BOB = {"is_logged_in": True, "name": "Bob", "roles": "dev, support"}
 
 
@@ -38,10 +39,11 @@ BOB = {"is_logged_in": True, "name": "Bob", "roles": "dev, support"}
         (ON, SIGNED_OUT, False, "sign in"),
         (ON, ANN, False, "LOCKSCOPE_RELEASE_ROLES"),
         (ROLES, ANN, True, ""),
-        (ROLES, BOB, False, "Bob has none of the roles"),
+        (ROLES, BOB, False, "free locks, Bob has none"),
         (ROLES, {"is_logged_in": "yes", "roles": ["sre"]}, False, "sign in"),
-        (ROLES, {"is_logged_in": True}, False, "somebody without a name has none"),
-        (ROLES, {"is_logged_in": True, "groups": {"sre": 1}}, False, "none of the roles"),
+        (ROLES, NO_CLAIM, False, "free locks, eve@example.org has none"),
+        (ROLES, {"is_logged_in": True}, False, "free locks, somebody without a name has none"),
+        (ROLES, {"is_logged_in": True, "groups": {"sre": 1}}, False, "has none"),
     ],
 )
 def test_who_may_free_a_lock(settings, user, allowed, why):
@@ -184,6 +186,47 @@ def test_lock_that_changed_hands_meanwhile_stays(app, client):
     assert client.get("lock:busy:1") == new
 
 
+def fill(page, key):
+    """Type what the dialog wants to know."""
+    page.text_input(key="release-key").set_value(key)
+    page.text_input(key="release-reason").set_value("stuck")
+    page.checkbox(key="release-force").check()
+
+
+def test_what_was_seen_long_ago_is_looked_at_anew(app, client):
+    """A dialog left open for more than a minute frees nothing at first: it shows what is there now."""
+    hold(client, "lock:slow:1")
+    page = press(app("lock:slow:1"), "Release this lock …")
+    fill(page, "lock:slow:1")
+    new = hold(client, "lock:slow:1")
+    wait_until(
+        lambda: source.board().source.lock(b"lock:slow:1").holder.fingerprint == tokens.fingerprint(new),
+        what="the new token sampled",
+    )
+    source.board().clock = lambda: time.time() + 61
+    press(page, "Release")
+    assert "looked at anew" in texts(page)
+    assert tokens.fingerprint(new) in "".join(one.value for one in page.markdown)
+    assert client.get("lock:slow:1") == new
+    assert read_audit(client) == []
+    press(page, "Release")
+    assert "Released." in texts(page), texts(page)
+    assert not client.exists("lock:slow:1")
+
+
+def test_dialog_does_not_come_back_by_itself(app, client):
+    """Who leaves the page with the dialog open and comes back has to open it again."""
+    hold(client, "lock:order:1")
+    page = press(app("lock:order:1"), "Release this lock …")
+    assert "Dry run" in texts(page)
+    page.switch_page("pages/holders.py").run()
+    page.switch_page("pages/lock.py")
+    page.query_params["key"] = "lock:order:1"
+    page.run()
+    assert "Dry run" not in texts(page)
+    assert [one.label for one in page.button if one.label.startswith("Release")] == ["Release this lock …"]
+
+
 def test_hostile_key_is_freed_by_its_text(app, client):
     """A key that cannot be typed is confirmed by the text that stands for it, and only it is freed."""
     key = b"lock:\xff<b>\n"
@@ -198,14 +241,21 @@ def test_hostile_key_is_freed_by_its_text(app, client):
 
 
 @pytest.mark.parametrize(
-    ("user", "offered"),
-    [(SIGNED_OUT, "Sign in"), (BOB, ""), (ANN, "Release this lock …")],
+    ("user", "offered", "why"),
+    [
+        (SIGNED_OUT, "Sign in", "Sign in to free locks"),
+        (BOB, "", "free locks, Bob has none"),
+        (NO_CLAIM, "", "free locks, eve@example.org has none"),
+        (ANN, "Release this lock …", ""),
+    ],
 )
-def test_with_sign_in_only_named_roles_get_the_button(app, client, monkeypatch, user, offered):
-    """Signed out one may sign in, without a role one gets the reason, with one the button."""
+def test_with_sign_in_only_named_roles_get_the_button(app, client, monkeypatch, user, offered, why):
+    """Signed out one may sign in, without a role or a claim one gets the reason, with a role the button."""
     monkeypatch.setenv("LOCKSCOPE_RELEASE_ROLES", "oncall, sre")
     hold(client, "lock:order:1")
-    labels = [one.label for one in app("lock:order:1", user).button]
+    page = app("lock:order:1", user)
+    assert why in "".join(one.value for one in page.caption).replace("\\", "")
+    labels = [one.label for one in page.button]
     assert [label for label in labels if label.startswith(("Sign in", "Release"))] == (
         [offered] if offered else []
     )

@@ -55,7 +55,7 @@ def decide(settings: Settings, user: Mapping[str, Any], address: str | None) -> 
         return _no("no role may free locks; name some in LOCKSCOPE_RELEASE_ROLES", name)
     if wanted & roles(user):
         return Access(allowed=True, user=name)
-    return _no(f"{name} has none of the roles that may free locks", name)
+    return _no(f"of the roles that may free locks, {name} has none", name)
 
 
 def _without_sign_in(wanted: set[str], address: str | None) -> Access:

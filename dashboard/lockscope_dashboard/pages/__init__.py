@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import streamlit as st
 
 from lockscope_dashboard import source
+from lockscope_dashboard.views import release
 from lockscope_dashboard.views.health import literal
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ def run() -> None:
     except ValueError as error:
         st.error(f"**The explorer cannot start.** {literal(str(error))}", icon=":material/settings_alert:")
         return
+    if chosen.url_path != "lock":
+        release.forget()
     token = _wired.set(True)
     try:
         chosen.run()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import streamlit as st
 
@@ -22,7 +23,22 @@ if TYPE_CHECKING:
 
 SEEN: Final = "lockscope_release_seen"
 DONE: Final = "lockscope_release_done"
+FRESH: Final = 60.0  # seconds; what was seen longer ago is looked at anew before anything is freed
 GOOD: Final = {"ready": "success", "released": "success", "resurrected": "warning", "gone": "info"}
+
+
+class Seen(NamedTuple):
+    """What the dialog is about.
+
+    Attributes:
+        params: what names the lock.
+        lock: the lock as it was seen, ``None`` if it was not held.
+        at: when that was, unix time in seconds.
+    """
+
+    params: Mapping[str, str]
+    lock: LockState | None
+    at: float
 
 
 def viewer() -> Access:
@@ -38,6 +54,9 @@ def offer(params: Mapping[str, str]) -> None:
             is pressed, and kept exactly as it was seen then, never by its place in a list.
     """
     access = viewer()
+    found: Seen | None = st.session_state.get(SEEN)
+    if found is not None and found.params != params:
+        forget()
     if access.allowed:
         st.button(
             "Release this lock …",
@@ -46,7 +65,7 @@ def offer(params: Mapping[str, str]) -> None:
             on_click=_see,
             args=(params,),
         )
-        if st.session_state.get(SEEN, (None,))[0] == params:
+        if SEEN in st.session_state:
             dialog()
         return
     st.caption(f"{literal(access.why_not[:1].upper() + access.why_not[1:])}.", width="content")
@@ -58,23 +77,28 @@ def _see(params: Mapping[str, str]) -> None:
     snapshot = source.board().snapshot(max_age=0.0)
     found = locks.find(snapshot.frame, params)
     lock = snapshot.locks[int(found.index[0])] if len(found) == 1 else None
-    st.session_state[SEEN] = (params, lock)
+    st.session_state[SEEN] = Seen(params, lock, source.board().clock())
     st.session_state.pop(DONE, None)
 
 
-def _close() -> None:
+def forget() -> None:
+    """Forget what was seen: the dialog was closed, or another page opened."""
     for name in (SEEN, DONE):
         st.session_state.pop(name, None)
 
 
-@st.dialog("Release a lock", width="large", icon=":material/lock_open_right:", on_dismiss=_close)
+@st.dialog("Release a lock", width="large", icon=":material/lock_open_right:", on_dismiss=forget)
 def dialog() -> None:
     """Draw the dialog, from what was seen when it was opened."""
-    lock: LockState | None = st.session_state[SEEN][1]
+    found: Seen = st.session_state[SEEN]
+    done: ReleaseResult | None = st.session_state.get(DONE)
+    anew = done is None and source.board().clock() - found.at > FRESH
+    if anew:
+        _see(found.params)
+    lock: LockState | None = st.session_state[SEEN].lock
     if lock is None:
         st.info("Nobody holds this lock now.", icon=":material/lock_open:")
         return
-    done: ReleaseResult | None = st.session_state.get(DONE)
     plan = release.plan(lock)
     seen(lock, plan)
     if done is not None:
@@ -89,7 +113,7 @@ def dialog() -> None:
             f"**{literal(plan.needs_force)}.** Freeing it lets two work at once, unless you know better.",
             icon=":material/warning:",
         )
-    form(lock, plan)
+    form(lock, plan, anew=anew)
 
 
 def seen(lock: LockState, plan: ReleasePlan) -> None:
@@ -109,8 +133,14 @@ def seen(lock: LockState, plan: ReleasePlan) -> None:
         st.warning(literal(f"{warning}."), icon=":material/warning:")
 
 
-def form(lock: LockState, plan: ReleasePlan) -> None:
-    """Ask for the key, a reason and, where the holder may live, for insistence; then free the lock."""
+def form(lock: LockState, plan: ReleasePlan, *, anew: bool) -> None:
+    """Ask for the key, a reason and, where the holder may live, for insistence; then free the lock.
+
+    Args:
+        lock: the lock.
+        plan: how it would be freed.
+        anew: the lock was looked at only now; whoever pressed the button had seen what was before.
+    """
     wanted = text.identify(text.show(lock.key), lock.key)
     with st.form("release-form", border=False, enter_to_submit=False):
         typed = st.text_input("Type the key to confirm", placeholder=wanted, key="release-key")
@@ -122,6 +152,13 @@ def form(lock: LockState, plan: ReleasePlan) -> None:
         )
         pressed = st.form_submit_button("Release", type="primary", key="release-submit")
     if not pressed:
+        return
+    if anew:
+        st.warning(
+            "Not released yet: what you saw was more than a minute old. The lock was looked at anew; check "
+            "what the dialog says now, then press Release again.",
+            icon=":material/update:",
+        )
         return
     confirmed = typed == wanted or text.unshow(typed) == lock.key
     missing = [
@@ -152,7 +189,7 @@ def attempt(
     try:
         if rehearse:
             return release.rehearse(client, plan, force=True)
-        return release.execute(
+        result = release.execute(
             client,
             plan,
             allow=access.allowed,
@@ -161,6 +198,7 @@ def attempt(
             force=force,
             confirm=plan.lock.key if force else None,
         )
+        return result if access.allowed else replace(result, detail=access.why_not)
     finally:
         client.close()
 
