@@ -261,6 +261,15 @@ def test_with_sign_in_only_named_roles_get_the_button(app, client, monkeypatch, 
     )
 
 
+def test_sign_in_that_is_not_set_up_is_a_sentence(app, client, monkeypatch):
+    """Where signing in cannot work the page says what is missing."""
+    monkeypatch.setenv("LOCKSCOPE_RELEASE_ROLES", "sre")
+    hold(client, "lock:order:1")
+    page = press(app("lock:order:1", SIGNED_OUT), "Sign in")
+    assert not page.exception
+    assert "Signing in is not possible" in texts(page)
+
+
 def test_role_taken_away_while_the_dialog_is_open_counts(app, client, monkeypatch):
     """The right to free is asked for again when the button is pressed, not only when the dialog opens."""
     monkeypatch.setenv("LOCKSCOPE_RELEASE_ROLES", "sre")

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import streamlit as st
+from streamlit.errors import StreamlitAuthError
 
 from lockscope_dashboard import source, text
 from lockscope_dashboard.access import Access, decide
@@ -69,8 +70,16 @@ def offer(params: Mapping[str, str]) -> None:
             dialog()
         return
     st.caption(f"{literal(access.why_not[:1].upper() + access.why_not[1:])}.", width="content")
-    if access.sign_in:
-        st.button("Sign in", on_click=st.login, key="sign-in")
+    if access.sign_in and st.button("Sign in", key="sign-in"):
+        sign_in()
+
+
+def sign_in() -> None:
+    """Send the viewer to the identity provider, or say what of the sign-in is not set up."""
+    try:
+        st.login()
+    except StreamlitAuthError as error:
+        st.warning(f"**Signing in is not possible.** {literal(' '.join(str(error).split()))}")
 
 
 def _see(params: Mapping[str, str]) -> None:
