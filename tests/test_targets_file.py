@@ -203,6 +203,10 @@ ENTRY = "targets: [{name: a, url: 'redis://h'%s}]"
         ("--- 1\n--- 2\n", "not valid YAML"),
         (b"targets: \xff", "byte 9 is not UTF-8"),
         ("[" * 500, "nested too deeply"),
+        ("[" * 10_000, "nested too deeply"),
+        ("targets: [{name: a, url: redis://h, dbs: [[[1]]]}]", "dbs: a list is not a database number"),
+        (f"targets: [{{name: a, url: 0x{'f' * 5000}}}]", "url must be text"),
+        (f"targets: [{{name: a, url: {'1' * 5000}}}]", "a number, date or tag in it cannot be read"),
         (b"#" * (1024 * 1024 + 1), "larger than 1 MiB"),
     ],
 )  # fmt: skip
@@ -218,6 +222,8 @@ def test_faults_of_toml(write):
     """A broken TOML file tells where, and a name given twice is refused there too."""
     assert "not valid TOML: " in fault(write("[[targets]\n", "t.toml"))
     assert "not valid TOML: " in fault(write('[[targets]]\nname = "a"\nname = "b"\n', "t.toml"))
+    assert "nested too deeply" in fault(write("a = " + "[" * 10_000, "t.toml"))
+    assert "a number or date in it cannot be read" in fault(write(f"a = {'1' * 5000}", "t.toml"))
     assert "url must be text" in fault(write('[[targets]]\nname = "a"\nurl = 2026-01-01\n', "t.toml"))
 
 

@@ -78,10 +78,38 @@ def test_an_empty_file_means_plain_http(write):
     assert (config.tls, config.users, config.headers) == (None, {}, {})
 
 
+def grown(first: str, more: str) -> str:
+    """Return a list whose items each hold ten of the one before: nine of them stand for a milliard."""
+    items = [f"&a {first}"]
+    items += [
+        f"&{name} {more % ', '.join([f'*{before}'] * 10)}"
+        for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    ]
+    return f"[{', '.join(items)}]"
+
+
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("tls_server_config: [", "no valid YAML in line 1"),
+        ("tls_server_config: [", "not valid YAML in line 1"),
+        ("[" * 10_000, "nested too deeply"),
+        (
+            "tls_server_config:\n" + "".join(f"{'  ' * depth}- \n" for depth in range(1, 500)),
+            "nested too deeply",
+        ),
+        ("basic_auth_users: {ann: secret, ann: secret}", '"ann" stands 2 times'),
+        (f"rate: {'1' * 5000}", "a number, date or tag in it cannot be read"),
+        ("rate: 2026-13-01", "a number, date or tag in it cannot be read"),
+        ("rate: !!int ''", "a number, date or tag in it cannot be read"),
+        (TLS % f", min_version: {grown('[x]', '[%s]')}", "min_version a list is not supported"),
+        (f"x: {grown('{k: v}', '{<<: [%s]}')}", "field"),
+        (
+            f"x: {{{', '.join(f'k{number}: v' for number in range(1001))}}}",
+            "more than 1000 fields in one mapping",
+        ),
+        ("#" * (1024 * 1024 + 1), "larger than 1 MiB"),
+        (f"rate: 0x{'f' * 5000}", '"rate" is not supported'),
+        (TLS % f", min_version: 0x{'f' * 5000}", "min_version a huge number is not supported"),
         ("- a", "the file must hold fields with names"),
         ("rate_limit: {burst: 5}", 'field "rate_limit" is not supported'),
         ("tls_server_config: {key_file: k}", "cert_file is missing"),

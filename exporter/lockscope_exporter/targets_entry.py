@@ -9,7 +9,7 @@ from urllib.parse import quote
 from lockscope_exporter.configuration import OptionError, lock_pattern
 from lockscope_exporter.redis_url import UrlError, parse_redis_url
 from lockscope_exporter.targets import LockPattern, Target
-from lockscope_exporter.text import shown
+from lockscope_exporter.yamlfile import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -179,11 +179,6 @@ def _dbs(value: object) -> tuple[int, ...]:
 
 def _text(value: object, field: str) -> str:
     if not isinstance(value, str) or not value.strip():
-        example = f'; write it in quotes: "{value}"' if isinstance(value, bool | int | float) else ""
+        example = f"; write it in quotes: {quoted(value)}" if isinstance(value, bool | int | float) else ""
         raise FaultError(f"{field} must be text{example}")
     return value
-
-
-def quoted(value: object) -> str:
-    """Return a value as a message may show it."""
-    return f'"{shown(str(value), 60)}"'

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections import Counter
-from typing import TYPE_CHECKING, Any
-
-import yaml
+from typing import TYPE_CHECKING
 
 from lockscope_exporter.configuration import OptionError
 from lockscope_exporter.redis_url import parse_redis_url
-from lockscope_exporter.targets_entry import FaultError, Secrets, quoted, read_entry
+from lockscope_exporter.targets_entry import FaultError, Secrets, read_entry
 from lockscope_exporter.text import shown
+from lockscope_exporter.yamlfile import YamlFaultError, quoted, read_file, read_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from lockscope_exporter.targets import Target
-
-_MAX_BYTES = 1024 * 1024
 
 
 class TargetsFileError(OptionError):
@@ -57,52 +53,23 @@ def read_targets(path: Path, environ: Mapping[str, str] = os.environ) -> tuple[T
     return targets
 
 
-class _StrictLoader(yaml.SafeLoader):
-    """YAML without objects, and without a name twice in one mapping, of which the last would win."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """Refuse a mapping that has a name twice."""
-        names = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-        for name, times in names.items():
-            if times > 1 and name != "<<":
-                where = f"the entry that begins in line {node.start_mark.line + 1}"
-                raise FaultError(f"{quoted(name)} stands {times} times in {where}; keep one")
-        return super().construct_mapping(node, deep)
-
-
 def _content(path: Path) -> object:
     suffix = path.suffix.lower()
     if suffix not in (".yaml", ".yml", ".toml"):
         raise FaultError("the name must end in .yaml, .yml or .toml, which says how to read it")
     try:
-        with path.open("rb") as file:
-            raw = file.read(_MAX_BYTES + 1)
-    except OSError as error:
-        raise FaultError(f"{error.strerror or error}; check the path and who may read it") from None
-    if len(raw) > _MAX_BYTES:
-        raise FaultError("it is larger than 1 MiB; is this the right file?")
-    try:
-        text = raw.decode()
-        return tomllib.loads(text) if suffix == ".toml" else _yaml(text)
+        raw = read_file(path)
+        return tomllib.loads(raw.decode()) if suffix == ".toml" else read_yaml(raw)
+    except YamlFaultError as error:
+        raise FaultError(str(error)) from None
     except UnicodeDecodeError as error:
         raise FaultError(f"byte {error.start} is not UTF-8; save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise FaultError(f"not valid TOML: {error}") from None
     except RecursionError:
         raise FaultError("it is nested too deeply") from None
-
-
-def _yaml(text: str) -> object:
-    try:
-        # The loader is a SafeLoader: it builds plain values only.
-        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506
-    except yaml.YAMLError as error:
-        # The library's own text quotes the line, which may hold a password.
-        mark = getattr(error, "problem_mark", None)
-        where = f" in line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""
-        raise FaultError(f"not valid YAML{where}") from None
-    except ValueError as error:  # such as a date that is none
-        raise FaultError(f"not valid YAML: {error}") from None
+    except ValueError:
+        raise FaultError("not valid TOML: a number or date in it cannot be read") from None
 
 
 def _entries(content: object) -> list[object]:

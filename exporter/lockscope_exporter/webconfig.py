@@ -11,9 +11,8 @@ import ssl
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from lockscope_exporter.text import shown
+from lockscope_exporter.yamlfile import YamlFaultError, quoted, read_file, read_yaml
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -130,17 +129,9 @@ def load_web_config(path: Path) -> WebConfig:
         WebConfigError: the file cannot be read, or a field cannot be honoured.
     """
     try:
-        content = yaml.safe_load(path.read_bytes())
-    except OSError as error:
-        raise WebConfigError(f"web configuration {shown(str(path))}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" in line {where.line + 1}" if where is not None else ""
-        raise WebConfigError(f"web configuration {shown(str(path))}: no valid YAML{line}") from error
-    try:
-        return _read(content, path.parent)
-    except _FieldError as error:
-        raise WebConfigError(f"web configuration {shown(str(path))}: {error}") from None
+        return _read(read_yaml(read_file(path)), path.parent)
+    except (YamlFaultError, _FieldError) as error:
+        raise WebConfigError(f"web configuration {shown(str(path), 200)}: {error}") from None
 
 
 class _FieldError(Exception):
@@ -222,9 +213,7 @@ def _strings(value: object, name: str) -> list[str]:
 
 def _one_of(value: object, table: dict[str, Any], name: str) -> Any:
     if not isinstance(value, str) or value not in table:
-        raise _FieldError(
-            f'tls_server_config: {name} "{shown(str(value), 40)}" is not supported; {_list(table)} are'
-        )
+        raise _FieldError(f"tls_server_config: {name} {quoted(value)} is not supported; {_list(table)} are")
     return table[value]
 
 
