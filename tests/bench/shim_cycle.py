@@ -56,7 +56,7 @@ def compare(client: redis.Redis) -> None:
     """Print wall and CPU of each variant as medians, and the medians of their ratios to the plain cycle.
 
     CPU is that of the whole process. ``to the end`` adds what was put off: spans made and exported later.
-    redis-py's own tokens are ``uuid1``, some 20 µs on Linux; observed locks get cheaper ones, which pays for much.
+    redis-py's own tokens are ``uuid1``, some 20 µs on Linux; observed locks get cheaper ones.
     """
     provider = TracerProvider()
     provider.add_span_processor(BatchSpanProcessor(_Nowhere()))
