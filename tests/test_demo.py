@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,17 @@ def left_over(processes: list[psutil.Process], chosen: list[int]) -> list[object
     }
     running = [process for process in processes if process.is_running() and process.status() != "zombie"]
     return [*running, *(port for port in chosen if port in listening)]
+
+
+def as_printed(output: str, command: str) -> str:
+    """Run one of the lines that the demo printed as worth a look, after its ``export``; return what it says."""
+    lines = output.splitlines()
+    export = next(line.partition(": ")[2] for line in lines if line.startswith("in another terminal: "))
+    line = next(line for line in lines if f"/lockscope {command} " in line)
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"{export}\n{line}"], capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout
 
 
 @pytest.mark.slow
@@ -77,6 +89,7 @@ def test_interrupted_demo_leaves_nothing(tmp_path: Path, ending: signal.Signals)
         wait_until(lambda: client.exists("lockdemo:lock:backup:db-1"))
         processes = members(demo.pid)
         assert len(processes) > 8
+        assert "no_ttl" in as_printed(demo.output(), "ls"), demo.output()
         os.kill(demo.pid, ending)
         demo.popen.wait(30)
         assert demo.popen.returncode in {0, 1}

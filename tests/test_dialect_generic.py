@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import lockscope
 from lockscope import tokens
 from lockscope_exporter.dialects import DIALECTS, Reading, decode, plan, wants
 from lockscope_exporter.dialects.model import MAX_MEMBERS, MAX_VALUE
@@ -179,3 +180,16 @@ def test_a_lock_changes_hands_exactly_when_its_token_does(before, after):
     two = decode(Reading(b"app:lock", "string", after, NOW + 9), "generic")
     if one and two:
         assert (one[0].owner_identity == two[0].owner_identity) == (before == after)
+
+
+def test_an_idempotency_key_is_a_lock_while_the_work_runs(client):
+    """What is remembered of work that is done is held by nobody, whatever the pattern says."""
+    with lockscope.idempotent("payment:7", ttl=60, client=client) as run:
+        assert run.first
+        (lock,) = decode(Reading(b"payment:7", "string", client.get("payment:7"), NOW))
+        assert lock.holders
+        run.result = {"paid": True}
+    value = client.get("payment:7")
+    assert value.startswith(b"ls1done;")
+    assert decode(Reading(b"payment:7", "string", value, NOW)) == ()
+    assert decode(Reading(b"payment:7", "string", value, NOW), "redis-py") == ()

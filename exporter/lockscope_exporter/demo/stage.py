@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import redis
@@ -11,14 +14,14 @@ import redis
 from lockscope_exporter.demo import prometheus
 from lockscope_exporter.demo.children import Child, ChildError, Children
 from lockscope_exporter.demo.outside import LOCKS, Outside
-from lockscope_exporter.demo.roles import FEED_TTL
+from lockscope_exporter.demo.roles import FEED_TTL, NAMESPACE
 from lockscope_exporter.demo.scrape import WORKER_METRICS, Seen, fetch
+from lockscope_exporter.redis_url import hide_passwords
 from lockscope_exporter.serve import listen, parse_listen
 from lockscope_exporter.shipped import ShippedFileError, folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 # Worker processes by job type. Those of one type compete with each other.
 CREW = (
@@ -31,6 +34,13 @@ CREW = (
     ("payment.capture", 2),
 )
 VICTIM = "feed.import"
+WORTH_A_LOOK = (
+    "ls                     # every few seconds a holder is killed: its lock turns orphaned",
+    f"why {NAMESPACE}:lock:backup:db-1    # a lock that somebody forgot to give an expiry",
+    "watch                  # waiting, giving up, renewals, locks that are lost while their holders work",
+    "contention             # who asks for which lock in vain",
+    "doctor                 # what is wrong with this Redis, and which TTLs are too short",
+)
 _HEALTHY_WITHIN = 20.0  # seconds for a child to come up, on a busy machine
 _DELIVER_EVERY = 0.7
 
@@ -225,4 +235,14 @@ def describe(plan: Plan, stage: Stage) -> list[str]:
         lines.append(
             f"Prometheus {stage.prometheus_url}/alerts   (try: sum by (prefix, state) (redis_lock_keys))"
         )
-    return [*lines, f"Redis      {stage.redis_url}", f"logs       {stage.folder}"]
+    where = hide_passwords(stage.redis_url)
+    lines += [f"Redis      {where}", f"logs       {stage.folder}"]
+    script = Path(sys.executable).with_name("lockscope")
+    locks = shlex.quote(" ".join(LOCKS))
+    return [
+        *lines,
+        "",
+        f"in another terminal: export LOCKSCOPE_REDIS_URL={shlex.quote(where)} LOCKSCOPE_LOCKS={locks}",
+        *(f"  {shlex.quote(str(script))} {line}" for line in WORTH_A_LOOK),
+        "",
+    ]

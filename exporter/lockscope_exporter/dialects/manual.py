@@ -29,6 +29,7 @@ be freed. lockscope recognises a dialect by the name of the key, its type and th
   with it. A lock of no known library is `generic`, if it is plausibly one. Under a name that says lock,
   mutex, semaphore, lease or leader nearly anything is; under other names a random token, `host:pid`, or a
   word that expires. Numbers, truth values, cached data and text with spaces are none there.
+- An idempotency key of `lockscope.idempotent` counts while the work runs, not once it is done.
 - Strings over {MAX_VALUE} bytes, and hashes, sorted sets and sets with more than {MAX_MEMBERS} members, are
   never locks. Lists and streams are never read.
 - Tokens are shown as fingerprints only. Host, process and job are shown where the value names them: tokens of

@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lockscope.globs import compile_glob, fixed_part
+from lockscope.idempotency.markers import DONE
 from lockscope_exporter.dialects import dotnet, generic, go, java, node, php, python, ruby
 from lockscope_exporter.dialects.model import MAX_FIELDS, MAX_MEMBERS, MAX_VALUE, Decoded, ReadPlan
 
@@ -150,8 +151,9 @@ def decode(reading: Reading, forced: str | None = None) -> tuple[Decoded, ...]:
         The locks: mostly one, several where fields of a hash are locks, none if nobody holds it or it is
         no lock.
     """
-    if isinstance(reading.value, bytes) and len(reading.value) > MAX_VALUE:
-        return ()
+    value = reading.value
+    if isinstance(value, bytes) and (len(value) > MAX_VALUE or value.startswith(DONE)):
+        return ()  # no lock is as large; work that is done is remembered, and held by nobody
     for dialect_, form in _candidates(reading.key, forced):
         if form.type == reading.type:
             findings = form.shape(reading, forced is not None)

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from lockscope.tokens import Owner
 
 _RUNNING = b"ls1;"
-_DONE = b"ls1done;"
+DONE = b"ls1done;"
+"""What the key begins with once the work is done: nobody holds anything any more."""
 
 # Marks the key as running with ARGV[1] for ARGV[2] ms unless it holds something; returns what it holds. Our
 # own mark is no obstacle: a client that lost the first answer may send the same call again.
@@ -63,14 +64,14 @@ def running(job: Job, started_at: float) -> bytes:
 
 def done(mark: bytes, payload: bytes | None) -> bytes:
     """Return the mark that follows ``mark`` once the work is done, with the result's bytes if any."""
-    finished = _DONE + mark.removeprefix(_RUNNING)
+    finished = DONE + mark.removeprefix(_RUNNING)
     return finished if payload is None else finished + b"\n" + payload
 
 
 def read(value: Any) -> Marker:
     """Read what a key holds, as bytes or as text from a client that decodes."""
     raw = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else bytes(value)
-    if not raw.startswith(_DONE):
+    if not raw.startswith(DONE):
         return Marker(False, tokens.parse(raw), None)
-    head, stored, payload = raw.removeprefix(_DONE).partition(b"\n")
+    head, stored, payload = raw.removeprefix(DONE).partition(b"\n")
     return Marker(True, tokens.parse(_RUNNING + head), payload if stored else None)
