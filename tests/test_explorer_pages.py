@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shlex
 import signal
+import socket
+import threading
 import time
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -156,6 +159,38 @@ class TestLive:
         assert (len(first["rows"]), first["pages"], first["range"]) == (50, 3, "1 to 50 of 120 locks")
         last = components(open_page(sort="key", page="999"), "table")[0]
         assert (len(last["rows"]), last["page"], last["range"]) == (20, 3, "101 to 120 of 120 locks")
+
+    def test_figures_and_table_are_of_one_sample(self, client):
+        """While locks come all the time, the figures on top count exactly the locks that the list is of."""
+        hold(client, "lock:mail:1")
+        hold(client, "lock:mail:2")
+        open_page()
+        board = source.board()
+        ages = itertools.count(time.time(), 5.0)
+        board.clock = lambda: next(ages)  # whoever asks for a snapshot gets a new one
+        stop = threading.Event()
+
+        def take():
+            for number in itertools.count():
+                if stop.is_set():
+                    return
+                client.set(f"lock:order:{number}", b"%032d" % number, px=600_000)
+
+        thread = threading.Thread(target=take)
+        thread.start()
+        try:
+            totals = set()
+            for _ in range(4):
+                app = open_page()
+                tiles = components(app, "tiles")[0]["tiles"]
+                counted = sum(int(tile["value"].replace(",", "")) for tile in tiles if tile["filter"])
+                shown = components(app, "table")[0]["range"]
+                assert shown.endswith(f" of {counted:,} locks")
+                totals.add(counted)
+        finally:
+            stop.set()
+            thread.join()
+        assert len(totals) > 1
 
     @pytest.mark.parametrize(("sort", "order"), [("ttl", ["b", "a", "c"]), ("ttl-desc", ["c", "a", "b"])])
     def test_sorted_by_the_address(self, client, sort, order):
@@ -358,9 +393,27 @@ def test_prometheus_down_is_a_sentence(name, environment, client):
     app = open_page(name)
     if name == "live":
         assert set(rows(app)) == {"lock:order:1"}
+        wait_until(lambda: waiting(checked(app.run()))["note"] == "Prometheus is silent", what="a sentence")
+        assert "does not answer" in waiting(app)["title"]
+        assert "secret" not in waiting(app)["title"]
     else:
         assert "does not answer" in app.warning[0].value
     assert "secret" not in words(app)
+
+
+def waiting(app):
+    """Return the figure of the waiting calls."""
+    return next(tile for tile in components(app, "tiles")[0]["tiles"] if tile["name"] == "waiting")
+
+
+def test_list_does_not_wait_for_a_prometheus_that_hangs(environment, client):
+    """While Prometheus has not answered yet the list is there already, and says what is still missing."""
+    hold(client, "lock:order:1")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        environment.setenv("LOCKSCOPE_PROMETHEUS_URL", f"http://127.0.0.1:{silent.getsockname()[1]}")
+        app = open_page()
+        assert waiting(app)["note"] == "asking Prometheus"
+        assert set(rows(app)) == {"lock:order:1"}
 
 
 @pytest.fixture(scope="module")

@@ -60,6 +60,28 @@ class Asking:
             return ()
 
 
+class AskingNow(Asking):
+    """Questions that are put to Prometheus each time, by a thread that belongs to no viewer.
+
+    Args:
+        prometheus: the server.
+    """
+
+    def __init__(self, prometheus: Prometheus) -> None:
+        self.available = True
+        self.trouble = ""
+        self._prometheus = prometheus
+
+    def instant(self, query: str, at: float | None = None) -> Sequence[Series]:
+        """Return values at one instant, nothing where there is no answer."""
+        return self._answer(lambda: self._prometheus.instant(query, at))
+
+    def range(self, query: str, start: float, end: float, step: float) -> Sequence[Series]:
+        """Return the course of values, nothing where there is no answer; times snap to whole steps."""
+        start, end = start // step * step, end // step * step
+        return self._answer(lambda: self._prometheus.range(query, start, end, step))
+
+
 class Counts(Protocol):
     """What workers counted, as frames with a column a label and ``value``."""
 

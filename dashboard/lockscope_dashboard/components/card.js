@@ -18,7 +18,9 @@ function countCard(root) {
   const held = root.querySelector(".held");
   const age = since === null ? null : Math.max(0, now - since);
   put(held.querySelector(".big"), age === null ? "unknown" : (atLeast ? "≥ " : "") + duration(age));
-  held.querySelector("i").style.width = age === null || !expected ? "0" : Math.min(1, age / expected) * 100 + "%";
+  const share = age === null || !expected ? null : Math.min(1, age / expected);
+  held.querySelector(".bar").hidden = share === null;
+  held.querySelector("i").style.width = (share || 0) * 100 + "%";
   const left = root.querySelector(".left");
   attr(left, "data-none", deadline === null ? "1" : null);
   const rest = deadline === null ? 0 : deadline - now;

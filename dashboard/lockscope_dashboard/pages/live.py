@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import streamlit as st
 
-from lockscope_dashboard import history, pages, source
+from lockscope_dashboard import pages, source
 from lockscope_dashboard.frames import export
 from lockscope_dashboard.frames import locks as frames
 from lockscope_dashboard.views import address, figures, health, refresh, table, tiles
@@ -65,10 +65,7 @@ def live() -> None:
 def draw_tiles(snapshot: Snapshot, chosen: tuple[str, ...]) -> None:
     """Draw the figures on top, their course from Prometheus where there is one, else from memory."""
     counts = frames.by_state(snapshot.frame)
-    asking = history.Asking()
-    past = figures.past(asking, snapshot.at) if asking.available else None
-    if past is None or asking.trouble:
-        past = figures.remembered(source.board().ticks())
+    past, unknown, trouble = figures.known()
     drawn = [
         tiles.state_tile(state, counts[state], past.states[state], chosen=state in chosen)
         for state in ("held", *(state for state in frames.SEVERITY if state != "held"))
@@ -78,8 +75,8 @@ def draw_tiles(snapshot: Snapshot, chosen: tuple[str, ...]) -> None:
         "Waiting",
         "not known" if past.waiting is None else f"{past.waiting:,.0f}",
         past.waiting_course,
-        note="" if past.waiting is not None else _waiting_note(asking),
-        title="Calls that wait for a lock now, counted by the shim in the workers.",
+        note=unknown,
+        title=f"Calls that wait for a lock now, counted by the shim in the workers.\n{trouble}".strip(),
     )
     lost = tiles.figure_tile(
         "lost",
@@ -166,12 +163,6 @@ def toggle_state(state: str) -> None:
     chosen = set(address.place().states) ^ {state}
     states = tuple(name for name in frames.SEVERITY if name in chosen)
     address.go_to(address.place()._replace(states=states, number=1))
-
-
-def _waiting_note(asking: history.Asking) -> str:
-    if not asking.available:
-        return "needs Prometheus"
-    return "Prometheus is silent" if asking.trouble else "no worker scraped yet"
 
 
 def _offered(snapshot: Snapshot) -> list[tuple[str, str]]:

@@ -92,7 +92,7 @@ def _holder_facts(holder: Holder, number: str, now: float) -> list[tuple[str, st
         process += f" / {holder.pid}"
     life = ALIVE[holder.alive]
     if holder.gone_since is not None:
-        life += f" since {text.duration(max(0.0, now - holder.gone_since))}"
+        life += f" for {text.duration(max(0.0, now - holder.gone_since))}"
     return [
         (f"Holder{number}", process or "not known", "host and process id", False),
         (f"Process{number}", life, "by its presence connection" if holder.worker else "", False),

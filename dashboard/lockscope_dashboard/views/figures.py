@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lockscope_dashboard import queries, text
+import streamlit as st
+
+from lockscope_dashboard import history, queries, source, text
 from lockscope_dashboard.frames import trends
 from lockscope_dashboard.frames.locks import SEVERITY
+from lockscope_dashboard.recent import Recent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +39,53 @@ class Past(NamedTuple):
     lost_course: Sequence[float]
     lost_note: str
     lost_title: str
+
+
+class Figures(NamedTuple):
+    """The last hour as far as it is known.
+
+    Attributes:
+        past: the last hour.
+        unknown: why nothing tells how many calls wait; empty if something does.
+        trouble: what went wrong with asking Prometheus, as a sentence.
+    """
+
+    past: Past
+    unknown: str
+    trouble: str = ""
+
+
+def known() -> Figures:
+    """Return the last hour: of Prometheus as soon as it has answered, else of the explorer's own memory.
+
+    A course that Prometheus has hardly begun to scrape is taken from memory too.
+    """
+    own = remembered(source.board().ticks())
+    if source.options().prometheus_url is None:
+        return Figures(own, "needs Prometheus")
+    found = recent().get()
+    if found is None:
+        return Figures(own, "asking Prometheus")
+    told, trouble = found
+    if trouble:
+        return Figures(own, "Prometheus is silent", trouble)
+    states = {
+        name: told.states[name] if len(told.states[name]) > 1 else own.states[name] for name in SEVERITY
+    }
+    return Figures(told._replace(states=states), "" if told.waiting is not None else "no worker scraped yet")
+
+
+@st.cache_resource(show_spinner=False)
+def recent() -> Recent[tuple[Past, str]]:
+    """Return what Prometheus told of the last hour last, with what went wrong; shared by all viewers."""
+    server = history.server()
+    clock = source.board().clock
+
+    def find() -> tuple[Past, str]:
+        asking = history.AskingNow(server)
+        return past(asking, clock()), asking.trouble
+
+    return Recent(find)
 
 
 def past(asking: Asking, now: float) -> Past:

@@ -34,7 +34,7 @@ class Window(NamedTuple):
 
 def choose() -> Window:
     """Draw the choice of a window and of the instant at its end; both live in the URL."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="top"):
         label = st.segmented_control(
             "Window",
             list(queries.WINDOWS),
