@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -368,11 +369,53 @@ def test_ctrl_c_is_one_line(own_server, tmp_path):
     assert the_line(command.output()) == "lockscope ls: interrupted"
 
 
-def test_a_closed_pipe_is_no_error(locks):
-    """A reader that stops reading, as ``head`` does, ends ``ls`` quietly."""
-    line = f"{SCRIPT} ls --redis-url {locks} --locks 'lock:*' | true; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
-    assert (done.stdout, done.stderr) == ("0\n", "")
+WRITERS = [
+    ["--help"],
+    ["ls"],
+    ["why", "lock:order:1"],
+    ["doctor", "--observe", "0"],
+    ["contention", "--seconds", "100ms"],
+    ["watch", "--duration", "100ms"],
+    ["rules", "--list-thresholds"],
+]
+
+
+@pytest.mark.parametrize("words", WRITERS, ids=" ".join)
+def test_output_that_cannot_be_written(locks, tmp_path, words):
+    """A full disk or a closed stdout is one line and status 2; a reader that stops reading ends it quietly.
+
+    The status is then that of a program which SIGPIPE ended: whatever it found, it could not say it.
+    """
+    line = f"{SCRIPT} {shlex.join(words)}"
+    env = {"PATH": os.environ["PATH"], "LOCKSCOPE_REDIS_URL": locks, "LOCKSCOPE_LOCKS": "lock:*"}
+    for sink, status, says in (
+        (">/dev/full", 2, "the output cannot be written: No space left on device"),
+        (">&-", 2, "the output cannot be written: Bad file descriptor"),
+        ("| true", 141, ""),
+    ):
+        done = subprocess.run(
+            ["bash", "-c", f"set -o pipefail; {line} {sink}"],
+            capture_output=True, text=True, check=False, env=env, cwd=tmp_path,
+        )  # fmt: skip
+        said = [one for one in done.stderr.splitlines() if not one.startswith("MONITOR for")]
+        assert (done.returncode, len(said)) == (status, bool(says)), done.stderr
+        assert says in "".join(said)
+
+
+def test_without_any_stream(locks):
+    """A command that is started with all three standard streams closed still tells by its status."""
+    line = f"{SCRIPT} why no-such-lock --redis-url {locks} <&- >&- 2>&-"
+    assert subprocess.run(["bash", "-c", line], check=False).returncode == 1
+
+
+def test_why_only_reads_a_state_file(cli, locks, tmp_path):
+    """``why`` leaves a state file that it cannot read where it is, and says that it was left out."""
+    path = tmp_path / "notes.txt"
+    path.write_text("[" * 10_000)
+    status, out, err = cli("why", "lock:order:1", "--redis-url", locks, "--state-file", str(path))
+    assert (status, "lock:order:1" in out) == (0, True)
+    assert "is left out: an exporter did not write it" in the_line(err)
+    assert path.exists()
 
 
 def test_without_the_extra_one_line_says_what_to_install():

@@ -63,6 +63,8 @@ def command(
     plan = Plan(redis_url, listen, explorer_port if browser else None, prometheus_port)
     try:
         complete = run(plan, console, parse_duration(duration) if duration else None)
+    except BrokenPipeError:
+        raise
     except (ChildError, OSError) as error:
         raise CommandError(str(error)) from error
     if headless and not complete:

@@ -6,6 +6,7 @@ OK = 0
 FINDING = 1
 FAILED = 2
 INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+CUT_OFF = 141  # 128 + SIGPIPE: the reader of the output went away, as ``head`` does
 
 
 class CommandError(Exception):

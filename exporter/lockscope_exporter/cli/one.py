@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -18,6 +19,7 @@ from lockscope.presence import CHANNEL
 from lockscope_exporter.cli.errors import CommandError
 from lockscope_exporter.cli.keytext import keys_of
 from lockscope_exporter.connect import connect, connect_node, failure
+from lockscope_exporter.holds import HoldLearner
 from lockscope_exporter.presence import Attendance, RollCall, Standing, runs_here
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.release.clients import open_client
@@ -76,7 +78,7 @@ def read_one(options: Options, text: str) -> One:
     """
     sampling = options.sampling()
     prefixes = Prefixes(sampling.prefix_patterns, sampling.max_prefixes)
-    expectations = Expectations(sampling.expected_hold, sampling.state_file)
+    expectations = Expectations(sampling.expected_hold, _readable(sampling.state_file))
     expectations.load(time.time())
     seen = One(b"")
     for key in keys_of(text):
@@ -96,6 +98,19 @@ def read_one(options: Options, text: str) -> One:
         if locks or kind:
             break
     return seen if seen.locks or seen.type else One(keys_of(text)[0])
+
+
+def _readable(state_file: str | None) -> str | None:
+    """Return the name of a state file that can be read; the exporter that owns it deals with any other."""
+    if state_file is None or not Path(state_file).exists():
+        return None
+    try:
+        HoldLearner().loads(Path(state_file).read_text(encoding="utf-8"), time.time())
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "an exporter did not write it"
+        click.echo(f"lockscope: the state file {shown(state_file, 200)} is left out: {why}", err=True)
+        return None
+    return state_file
 
 
 def pick(locks: Sequence[LockState], field: str | None = None) -> LockState:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import click
 from click.shell_completion import shell_complete
 
-from lockscope_exporter.cli.errors import FAILED, INTERRUPTED, OK, CommandError
+from lockscope_exporter.cli import streams
+from lockscope_exporter.cli.errors import CUT_OFF, FAILED, INTERRUPTED, OK, CommandError
 from lockscope_exporter.cli.group import COMMANDS, COMPLETE_VARIABLE, lockscope
 from lockscope_exporter.configuration import OptionError
 from lockscope_exporter.connect import ConnectError
@@ -29,21 +30,27 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         The exit status.
     """
+    program = _program(arguments)
+    streams.complete()
     try:
         status = _invoke(list(arguments))
         sys.stdout.flush()
     except click.exceptions.Exit as error:
         return error.exit_code
     except BrokenPipeError:  # the reader of a pipe has seen enough
-        _discard_output()
-        return OK
+        streams.discard_output()
+        return CUT_OFF
     except (click.Abort, KeyboardInterrupt):
-        _complain(f"{_program(arguments)}: interrupted")
+        _complain(f"{program}: interrupted")
         return INTERRUPTED
     except Exception as error:
+        if streams.is_of_output(error):
+            streams.discard_output()
+            _complain(f"{program}: the output cannot be written: {error.strerror}")
+            return FAILED
         if os.environ.get("LOCKSCOPE_DEBUG"):
             raise
-        _complain(_message(error, _program(arguments)))
+        _complain(_message(error, program))
         return FAILED
     return status if isinstance(status, int) else OK
 
@@ -80,10 +87,5 @@ def _complain(text: str) -> None:
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
-    except BrokenPipeError:
-        pass
-
-
-def _discard_output() -> None:
-    """Point stdout at nothing, so that the interpreter's last flush does not fail too."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:  # nobody is there to read it; the exit status says the rest
+        streams.discard_errors()
