@@ -11,12 +11,14 @@ from lockscope_exporter.targets import LockPattern
 DEFAULT_PATTERNS: tuple[LockPattern, ...] = tuple(
     LockPattern(glob)
     for glob in (
-        b"lock[-:._/{]*",
+        b"lock",
+        b"lock[-:._/{A-Z0-9]*",  # lock:order:7, lockOrder:7
         b"locks[-:._/{]*",
         b"red*lock*",  # redlock:…, redbeat::lock
         b"bull:*:lock",
         b"bull:*:de:*",
         b"uniquejobs:*:LOCKED",
+        b"uniquejobs:*:GRABBED",
         b"SINGLETONLOCK_*",
         b"rq:scheduler-lock:*",
     )

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 # "lock" but no block, clock, unlock, lockout or locker; and the other words people use for such keys.
 _LOCKISH = re.compile(
-    rb"(?<![bc])(?<!un)lock(?!out|er|box|down|ed[_-]?(?:out|user|account))"
+    rb"(?<![bc])(?<!un)lock(?!out|er|box|down|screen|smith|step|ed[_-]?(?:out|user|account))"
     rb"|mutex|singleton|(?<![a-z])lease(?![a-z])|(?<![a-z])leader(?![a-z]|[-_]?board)",
     re.IGNORECASE,
 )
@@ -28,6 +28,23 @@ _BESIDE = re.compile(
     rb"|history|log|fenc(?:e|ing)|counter|count|attempts|failures|tokens?)$",
     re.IGNORECASE,
 )
+# A small number under such a name counts, whatever the name says of locks.
+_COUNTS = re.compile(
+    rb"(?<![a-z])(?:rate[-_]?limit(?:s|er|ing)?|throttl(?:e|ed|ing)|attempts?|tries|failures|hits|counters?|count"
+    rb"|quotas?|fenc(?:e|ing))(?![a-z])|(?<![a-z])(?:version|sequence|seq|epoch|generation)$",
+    re.IGNORECASE,
+)
+# Sets under such names list the locks that there are, or who ever had one.
+_INDEX = re.compile(
+    rb"(?:locks|mutexes|semaphores|(?<![a-z])(?:index|all|list|registry|keys|names))$", re.IGNORECASE
+)
+# A word or what is drawn at random is the thing itself under such names, of which some only sound like locks.
+_OTHERS = re.compile(
+    rb"lock|^caches?[:._/-]|(?<![a-z])(?:sess(?:ion)?s?|[cx]srf|nonces?|otp|etags?|cookies?|jwt|passwords?|secrets?"
+    rb"|(?:[a-z]+[-_])?tokens?|api[-_]?keys?|checksums?|md5|sha\d{0,3})(?![a-z])",
+    re.IGNORECASE,
+)
+_SMALL = re.compile(rb"\d{1,9}")
 _MEMBER = re.compile(rb"[\x21-\x7e]{1,200}")
 _TOKEN_WITH_COUNT = re.compile(rb".{0,100}(?:" + values.UUID.pattern + rb"|[0-9a-f]{32}).{0,100}", re.DOTALL)
 _UUID_NOTE = (
@@ -46,31 +63,48 @@ def _string(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
     value = reading.value
     if not isinstance(value, bytes) or not _plausible(reading, value, forced):
         return None
-    weak = values.is_weak(value)
-    held = () if values.is_constant(value) else (owners.holder(value, owners.described(reading.key, value)),)
-    note = _WEAK_NOTE if weak else _UUID_NOTE if values.is_uuid(value, 4) else ""
+    token = values.scalar(value)
+    if token is None:
+        token = value
+    weak = values.is_weak(token)
+    held = () if values.is_constant(token) else (owners.holder(value, owners.described(reading.key, token)),)
+    note = _WEAK_NOTE if weak else _UUID_NOTE if values.is_uuid(token, 4) else ""
     return (Finding(held, weak, value, value, deadline=reading.deadline, note=note),)
 
 
 def _plausible(reading: Reading, value: bytes, forced: bool) -> bool:
     """Tell whether a string is plausibly a lock.
 
-    A 0 never is: a flag that is off. Under a name that says lock, everything else is but cached data.
-    Elsewhere a token drawn at random is, or a word that expires; numbers, truth values and text are counters,
-    flags and caches.
+    A 0 never is: a flag that is off. Under a name that says lock, everything else is but counts and cached
+    data; a token that only a serialiser wrapped is none of these. Elsewhere a token drawn at random or a word
+    that expires is, unless the name says that it is a session or the like; numbers, truth values and text are
+    counters, flags and caches.
     """
-    if value == b"0":
-        return False
+    named = forced or lockish(reading.key)
+    wrapped = values.scalar(value)
+    if wrapped is not None:
+        plain = values.is_word(wrapped) or values.is_constant(wrapped)
+        return named and plain and _plain(reading, wrapped, forced, named)
     if values.is_serialised(value):
-        return values.json_object(value) is not None and (forced or lockish(reading.key))
+        return named and values.json_object(value) is not None
+    return _plain(reading, value, forced, named)
+
+
+def _plain(reading: Reading, value: bytes, forced: bool, named: bool) -> bool:
+    """Tell whether a string that no serialiser wrote is plausibly a lock."""
     described = values.is_self_describing(value) or owners.host_pid_owner(value) is not None
-    if forced or described or values.is_random(value):
-        return True
+    counts = _COUNTS.search(reading.key) is not None and _SMALL.fullmatch(value) is not None
+    if value == b"0" or forced or described or counts:
+        return value != b"0" and (forced or described)
+    expires = reading.deadline is not None
+    if values.is_random(value) or (expires and values.is_random_bytes(value)):
+        return named or _OTHERS.search(reading.key) is None
     if _BESIDE.search(reading.key) is not None or (values.is_number(value) and _POOL.search(reading.key)):
         return False
-    if lockish(reading.key) or _RUNNING.search(reading.key) is not None:
+    if named or _RUNNING.search(reading.key) is not None:
         return True
-    return reading.deadline is not None and values.is_word(value) and values.is_token(value)
+    word = values.is_word(value) and values.is_token(value)
+    return expires and word and _OTHERS.search(reading.key) is None
 
 
 def _named(key: bytes, forced: bool) -> bool:
@@ -122,7 +156,9 @@ def _zset(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
 
 
 def _set(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
-    return _MEMBERS(reading, forced) if _named(reading.key, forced) else None
+    if not _named(reading.key, forced) or (not forced and _INDEX.search(reading.key) is not None):
+        return None
+    return _MEMBERS(reading, forced)
 
 
 _COUNTED = hash_holders(_TOKEN_WITH_COUNT, count=small_count)

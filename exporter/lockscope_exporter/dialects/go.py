@@ -9,6 +9,7 @@ from lockscope_exporter.dialects import owners, values
 from lockscope_exporter.dialects.model import REDLOCK_RELEASE, Dialect, Form, Release
 from lockscope_exporter.dialects.shapes import constant, counter, exactly, token
 
+_RUEIDIS = 24  # random bytes
 _TOKEN = 22  # characters of 16 random bytes in URL-safe base64 without padding
 _B64URL = re.compile(rb"[A-Za-z0-9_-]{22}")
 _B64_16 = re.compile(rb"[A-Za-z0-9+/]{21}[AQgw]==")
@@ -16,6 +17,10 @@ _B64_16 = re.compile(rb"[A-Za-z0-9+/]{21}[AQgw]==")
 
 def _redsync(value: bytes) -> bool:
     return _B64_16.fullmatch(value) is not None
+
+
+def _rueidis(value: bytes) -> bool:
+    return len(value) == _RUEIDIS
 
 
 def _bsm(value: bytes) -> bool:
@@ -98,6 +103,26 @@ DIALECTS = (
         ttl="The counter of running jobs has none, which is normal; a unique key lasts a day.",
         release="The counter: not by hand, it must agree with the hash `…:lock_info`; the reaper of dead "
         "pools does that. A unique key: compare and delete.",
+    ),
+    Dialect(
+        "rueidislock",
+        "rueidislock",
+        "Go",
+        (
+            Form(
+                "string",
+                token(
+                    _rueidis,
+                    note="one of several keys of the lock, three by default; a majority of them holds it",
+                ),
+                keys=(b"rueidislock:[0-9]*:*",),
+                forced_keys=(b"*:[0-9]*:*",),
+                renews=True,
+                example="rueidislock:0:report",
+            ),
+        ),
+        ttl="Always set, 5 s by default, renewed at half of it.",
+        release="Compare and delete, each of its keys.",
     ),
     Dialect(
         "redsync",

@@ -7,13 +7,21 @@ from typing import TYPE_CHECKING
 
 from lockscope_exporter.dialects import owners, values
 from lockscope_exporter.dialects.model import Dialect, Form, Release, Wake
-from lockscope_exporter.dialects.shapes import hash_holders, small_count, token, zset_holders
+from lockscope_exporter.dialects.shapes import (
+    hash_holders,
+    hash_token,
+    small_count,
+    token,
+    token_until,
+    zset_holders,
+)
 
 if TYPE_CHECKING:
     from lockscope.tokens import Owner
 
 _THREAD = re.compile(values.UUID.pattern + rb":\d{1,19}", re.IGNORECASE)
 _THREAD_OR_WRITER = re.compile(_THREAD.pattern + rb"(?::write)?", re.IGNORECASE)
+_JEDIS = re.compile(rb"(?P<token>" + values.UUID.pattern + rb"):(?P<end>\d{13})", re.IGNORECASE)
 _NO_LEASE = 922337203685477.0  # the end, in milliseconds, of a permit without lease time
 _WATCHDOG = (
     "30 s by default, and a watchdog renews every 10 s while the client lives; with a `leaseTime` never."
@@ -172,6 +180,31 @@ DIALECTS = (
         ),
         companions=(b"*_#TS#",),
         ttl="Always set, a minute by default. Never renewed.",
+    ),
+    Dialect(
+        "jedis-lock",
+        "Jedis-Lock",
+        "Java",
+        (Form("string", token_until(_JEDIS), ttl_expected=False, example="my-lock"),),
+        ttl="The key has none, which is normal: the value ends with the time when it may be taken over.",
+    ),
+    Dialect(
+        "seata",
+        "Apache Seata, row locks of global transactions",
+        "Java",
+        (
+            Form(
+                "hash",
+                hash_token(b"xid", b"rowKey"),
+                keys=(b"SEATA_ROW_LOCK_*",),
+                ttl_expected=False,
+                release=Release.NONE,
+                example="SEATA_ROW_LOCK_jdbc:mysql://db/shop^^^orders^^^42",
+            ),
+        ),
+        companions=(b"SEATA_*",),
+        ttl="None, which is normal for it: the transaction frees its rows when it ends.",
+        release="Not by hand: the transaction has a list of its rows. End the transaction instead.",
     ),
     Dialect(
         "spring-integration",

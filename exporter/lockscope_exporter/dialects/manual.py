@@ -27,8 +27,10 @@ be freed. lockscope recognises a dialect by the name of the key, its type and th
   (*only by name* below), or for a prefix of your own. What you configure wins over recognition.
 - A dialect is named after the library it is best known from; others that write the same bytes are listed
   with it. A lock of no known library is `generic`, if it is plausibly one. Under a name that says lock,
-  mutex, semaphore, lease or leader nearly anything is; under other names a random token, `host:pid`, or a
-  word that expires. Numbers, truth values, cached data and text with spaces are none there.
+  mutex, semaphore, lease or leader nearly anything is, but small numbers under names that say attempts, rate
+  limit, fencing and the like. Under other names a random token, `host:pid`, or a word that expires is, unless
+  the name says session, cache, token or the like. Numbers, truth values, cached data and text with spaces are
+  none there. A token in quotes, or as PHP or Java serialise it, is one under a name that says lock.
 - An idempotency key of `lockscope.idempotent` counts while the work runs, not once it is done.
 - Strings over {MAX_VALUE} bytes, and hashes, sorted sets and sets with more than {MAX_MEMBERS} members, are
   never locks. Lists and streams are never read.

@@ -6,10 +6,11 @@ import re
 
 from lockscope.tokens import Owner
 from lockscope_exporter.dialects import values
-from lockscope_exporter.dialects.model import REDLOCK_RELEASE, Dialect, Form
-from lockscope_exporter.dialects.shapes import constant, token
+from lockscope_exporter.dialects.model import REDLOCK_RELEASE, Dialect, Form, Release
+from lockscope_exporter.dialects.shapes import constant, token, zset_since
 
 _WORKER = re.compile(values.UUID.pattern + rb":\d{1,9}", re.IGNORECASE)
+_IDENTIFIER = re.compile(values.UUID.pattern + rb"(?:-[\x21-\x7e]{1,100})?(?:_\d{1,4})?", re.IGNORECASE)
 _MILLIS = re.compile(rb"1\d{12}")
 
 
@@ -23,6 +24,10 @@ def _bull_token(value: bytes) -> bool:
 
 def _millis(value: bytes) -> bool:
     return _MILLIS.fullmatch(value) is not None
+
+
+def _identifier(value: bytes) -> bool:
+    return _IDENTIFIER.fullmatch(value) is not None
 
 
 def _locked_job(key: bytes, _value: bytes) -> Owner:
@@ -96,6 +101,25 @@ DIALECTS = (
         ttl="Always set, 5 s by default. Never renewed.",
         release="Compare and delete. The library itself deletes without comparing.",
         aliases=("redis-lock",),
+    ),
+    Dialect(
+        "redis-semaphore(npm)",
+        "redis-semaphore for Node.js",
+        "Node.js",
+        (
+            Form("string", token(_identifier), keys=(b"mutex:*",), renews=True, example="mutex:report"),
+            Form(
+                "zset",
+                zset_since(_identifier),
+                keys=(b"semaphore:*",),
+                renews=True,
+                release=Release.ZSET_MEMBER,
+                example="semaphore:pool",
+            ),
+        ),
+        ttl="Always set, 10 s by default, renewed at four fifths of it. The scores of a semaphore say since "
+        "when each holds.",
+        release="Compare and delete; of a semaphore, remove the member.",
     ),
     Dialect(
         "ioredis-lock",

@@ -94,7 +94,8 @@ def host_pid_owner(token: bytes) -> Owner | None:
         found = values.PID_HOST.fullmatch(token)
         return Owner(host=values.text(found["host"]), pid=int(found["pid"])) if found is not None else None
     rest = found["rest"]
-    job_id = values.text(rest) if rest and not values.has_random_part(rest) else None
+    nonce = not rest or values.has_random_part(rest) or values.is_random(rest)
+    job_id = None if nonce else values.text(rest)
     return Owner(host=values.text(found["host"]), pid=int(found["pid"]), job_id=job_id)
 
 

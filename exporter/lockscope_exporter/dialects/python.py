@@ -32,6 +32,10 @@ def _arq_job(key: bytes, _value: bytes) -> Owner:
     return Owner(job_id=values.text(key.partition(b"in-progress:")[2]) or None)
 
 
+def _nobody(_key: bytes, _value: bytes) -> Owner:
+    return Owner()
+
+
 def _huey_field(field: bytes) -> bool:
     return b".lock." in field
 
@@ -140,6 +144,22 @@ DIALECTS = (
         ),
         companions=(b"rq:*",),
         ttl="Always set, a minute or more, renewed at every heartbeat of the scheduler.",
+    ),
+    Dialect(
+        "rq-scheduler",
+        "rq-scheduler",
+        "Python",
+        (
+            Form(
+                "string",
+                token(_anything, _nobody, _anything, weak=values.is_weak),
+                keys=(b"rq:scheduler_lock", b"rq:scheduler:scheduler_lock"),
+                forced_keys=(b"*scheduler_lock",),
+                example="rq:scheduler_lock",
+            ),
+        ),
+        ttl="Always set, the polling interval and 10 s.",
+        release="Compare and delete. The library itself deletes without comparing.",
     ),
     Dialect(
         "arq",

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import re
+import struct
+from typing import TYPE_CHECKING
 
 from lockscope.tokens import Owner
-from lockscope_exporter.dialects import values
-from lockscope_exporter.dialects.model import REDLOCK_RELEASE, Dialect, Form, Release
-from lockscope_exporter.dialects.shapes import constant, deadline_in_value, hash_holders, token
+from lockscope_exporter.dialects import owners, values
+from lockscope_exporter.dialects.model import REDLOCK_RELEASE, Dialect, Finding, Form, Release
+from lockscope_exporter.dialects.shapes import (
+    beside,
+    constant,
+    deadline_in_value,
+    hash_holders,
+    token,
+)
 from lockscope_exporter.moments import moment
 
+if TYPE_CHECKING:
+    from lockscope_exporter.dialects.model import Reading
+
+_PACKED_LISTS = frozenset(bytes((0x90 + count,)) for count in range(16))
+# A pair of a double and 24 characters, the base64 of 16 bytes.
+_PACKED_HOLDER = re.compile(rb"\x92\xcb(?P<time>.{8})\xb8(?P<token>[A-Za-z0-9+/]{22}==)", re.DOTALL)
 _NAME = re.compile(rb"[\x21-\x7e]{1,128}")
 
 
@@ -36,6 +50,35 @@ def _host_pid(_key: bytes, value: bytes) -> Owner:
     return Owner(host=values.text(host) or None, pid=int(digits[0]) if digits else None)
 
 
+_HOST_PID = token(lambda value: owners.host_pid_owner(value) is not None)
+
+
+def _owner_key(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
+    """The owner of a lock whose end is in another key: the library never sets an expiry of this one."""
+    return _HOST_PID(reading, forced) if reading.deadline is None else None
+
+
+def _suo(reading: Reading, _forced: bool) -> tuple[Finding, ...] | None:
+    """A MessagePack list of a time and a token for each who holds it."""
+    value = reading.value
+    if not isinstance(value, bytes) or value[:1] not in _PACKED_LISTS:
+        return None
+    held = []
+    rest = value[1:]
+    for _ in range(value[0] & 0x0F):
+        found = _PACKED_HOLDER.match(rest)
+        since = moment(struct.unpack(">d", found["time"])[0]) if found is not None else None
+        if found is None or since is None:
+            return None
+        held.append(owners.holder(found["token"], Owner(started_at=since)))
+        rest = rest[found.end() :]
+    if rest:
+        return None
+    held.sort(key=lambda one: one.token)
+    identity = b"\0".join(one.token for one in held)
+    return (Finding(tuple(held), identity=identity, value=value, deadline=reading.deadline),) if held else ()
+
+
 def _true_or_time(value: bytes) -> bool:
     return value == b"true" or values.is_number(value)
 
@@ -43,14 +86,14 @@ def _true_or_time(value: bytes) -> bool:
 DIALECTS = (
     Dialect(
         "sidekiq-unique-jobs",
-        "sidekiq-unique-jobs 7 to 9",
+        "sidekiq-unique-jobs 6 to 9",
         "Ruby",
         (
             Form(
                 "hash",
                 hash_holders(_NAME, owner=_sidekiq_job),
-                keys=(b"uniquejobs:*:LOCKED",),
-                forced_keys=(b"*:LOCKED",),
+                keys=(b"uniquejobs:*:LOCKED", b"uniquejobs:*:GRABBED"),
+                forced_keys=(b"*:LOCKED", b"*:GRABBED"),
                 ttl_expected=False,
                 release=Release.NONE,
                 example="uniquejobs:8b7ca18b795d69a3c3d5734c13c73223:LOCKED",
@@ -140,6 +183,53 @@ DIALECTS = (
         companions=(b"SEMAPHORE:*",),
         ttl="None unless `expiration` is set, which is normal: `stale_client_timeout` decides instead.",
         release="Not by hand: the slot must also go back to the list `…:AVAILABLE`. Use `signal(token)`.",
+    ),
+    Dialect(
+        "redis-lock(rb)",
+        "redis-lock for Ruby (mlanett)",
+        "Ruby",
+        (
+            Form(
+                "string",
+                _owner_key,
+                keys=(b"lock:owner:*",),
+                ttl_expected=False,
+                example="lock:owner:report",
+            ),
+            Form(
+                "string",
+                beside(values.is_number),
+                keys=(b"lock:expire:*",),
+                ttl_expected=False,
+                example="lock:expire:report (no lock)",
+            ),
+        ),
+        ttl="The key has none, which is normal: `lock:expire:<name>` says when it may be taken over.",
+        release="Compare and delete; the library then clears `lock:expire:<name>` by itself.",
+    ),
+    Dialect(
+        "suo",
+        "suo",
+        "Ruby",
+        (Form("string", _suo, ttl_expected=False, example="report"),),
+        ttl="None while it is held, which is normal: a holder is passed over an hour after its last sign. "
+        "A minute by default once it is free.",
+        release="Compare and delete: everyone who holds the semaphore loses it.",
+    ),
+    Dialect(
+        "gitlab",
+        "GitLab exclusive leases",
+        "Ruby",
+        (
+            Form(
+                "string",
+                token(values.is_uuid),
+                keys=(b"gitlab:exclusive_lease:*",),
+                example="gitlab:exclusive_lease:projects/housekeeping:42",
+            ),
+        ),
+        ttl="Always set. Renewed by `renew`, never by itself; often left to run out on purpose, as a pause.",
+        release="Compare and delete, as `cancel` does.",
     ),
     Dialect(
         "redlock-rb",

@@ -102,6 +102,60 @@ def deadline_in_value(reading: Reading, _forced: bool) -> tuple[Finding, ...] | 
     return (Finding((), identity=value, value=value, deadline=ends),)
 
 
+def token_until(pattern: re.Pattern[bytes]) -> Shape:
+    """A string of the owner token and the time from when the lock may be taken over; the key has no expiry.
+
+    Args:
+        pattern: the whole value, with groups ``token`` and ``end``.
+    """
+
+    def shape(reading: Reading, _forced: bool) -> tuple[Finding, ...] | None:
+        value = _string(reading)
+        found = pattern.fullmatch(value) if value is not None else None
+        until = moment(found["end"].decode("ascii", "replace")) if found is not None else None
+        if value is None or found is None or until is None:
+            return None
+        if reading.read_at is not None and until <= reading.read_at:
+            return ()
+        ends = until if reading.deadline is None else min(until, reading.deadline)
+        held_by = owners.holder(value, owners.described(reading.key, found["token"]))
+        return (Finding((held_by,), identity=found["token"], value=value, deadline=ends),)
+
+    return shape
+
+
+def beside(accepts: Callable[[bytes], bool]) -> Shape:
+    """A string that stands beside a lock and is none, though its key might be another library's lock."""
+
+    def shape(reading: Reading, _forced: bool) -> tuple[Finding, ...] | None:
+        value = _string(reading)
+        return () if value is not None and accepts(value) else None
+
+    return shape
+
+
+def hash_token(field: bytes, *others: bytes) -> Shape:
+    """A hash that describes one lock, with its owner's token in a field.
+
+    Args:
+        field: the field of the token.
+        others: fields that must be there as well.
+    """
+
+    def shape(reading: Reading, _forced: bool) -> tuple[Finding, ...] | None:
+        fields = reading.value
+        if (
+            not isinstance(fields, dict)
+            or not fields.get(field)
+            or not all(name in fields for name in others)
+        ):
+            return None
+        held_by = owners.holder(fields[field], owners.described(reading.key, fields[field]))
+        return (Finding((held_by,), identity=fields[field], deadline=reading.deadline),)
+
+    return shape
+
+
 def hash_holders(
     member: re.Pattern[bytes],
     *,
@@ -194,6 +248,31 @@ def zset_holders(
             if reading.read_at is None or until > reading.read_at:
                 held.append((until, owners.holder(name, owner(reading.key, name))))
         return expiring(held, reading)
+
+    return shape
+
+
+def zset_since(member: Callable[[bytes], bool]) -> Shape:
+    """A sorted set whose members are the holders and whose scores are the times since when each holds.
+
+    Args:
+        member: what every member must look like.
+    """
+
+    def shape(reading: Reading, _forced: bool) -> tuple[Finding, ...] | None:
+        members = reading.value
+        if not isinstance(members, tuple) or not 0 < len(members) <= MAX_MEMBERS:
+            return None
+        held = []
+        for name, score in members:
+            since = moment(score)
+            if since is None or not member(name):
+                return None
+            said = owners.described(reading.key, name)
+            held.append(owners.holder(name, replace(said, started_at=since)))
+        held.sort(key=lambda one: one.token)
+        identity = b"\0".join(one.token for one in held)
+        return (Finding(tuple(held), identity=identity, deadline=reading.deadline),)
 
     return shape
 

@@ -29,6 +29,17 @@ _CONSTANTS = frozenset(
     b"0 1 true false True False TRUE FALSE yes no on off ok OK y n t f null None nil "
     b"lock locked LOCK LOCKED".split()
 )
+_PHP_SCALAR = re.compile(rb'(?:s:\d{1,4}:"(?P<text>[^"]*)"|i:(?P<number>-?\d{1,20})|b:(?P<truth>[01]));')
+_JAVA_STRING = b"\xac\xed\x00\x05t"
+_BINARY = (16, 20, 24, 32)  # bytes that libraries draw at random
+_PACKED = (
+    b"\xac\xed",
+    b"\x1f\x8b",
+    b"\x28\xb5\x2f\xfd",
+    b"x\x01",
+    b"x\x9c",
+    b"x\xda",
+)  # Java, gzip, zstd, zlib
 _SELF = b"ls1;"
 _ONE = 0x31
 _PICKLE = (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05")
@@ -47,6 +58,35 @@ def is_constant(value: bytes) -> bool:
 def is_serialised(value: bytes) -> bool:
     """Tell whether the value is a container or scalar of PHP, JSON, pickle or the like: cached data."""
     return value[:1] in (b"{", b"[", b'"', b"<") or value.startswith(_PICKLE) or _PHP.match(value) is not None
+
+
+def scalar(value: bytes) -> bytes | None:
+    """Return the text or number that a serialiser wrapped, ``None`` if the value is no such thing.
+
+    A client that serialises everything (Jackson or the JDK's in Spring, PHP's in phpredis) wraps tokens, too.
+    """
+    if value[:1] == b'"':
+        try:
+            parsed = json.loads(value)
+        except ValueError:
+            return None
+        return parsed.encode("utf-8", "surrogatepass") if isinstance(parsed, str) else None
+    if value.startswith(_JAVA_STRING):
+        head = len(_JAVA_STRING) + 2  # the length, in two bytes
+        return value[head:] if int.from_bytes(value[head - 2 : head]) == len(value) - head else None
+    found = _PHP_SCALAR.fullmatch(value)
+    return found[found.lastgroup] if found is not None and found.lastgroup is not None else None
+
+
+def is_random_bytes(value: bytes) -> bool:
+    """Tell whether the value may be 16, 20, 24 or 32 bytes drawn at random: no text, nothing packed."""
+    if len(value) not in _BINARY or value.startswith((*_PICKLE, *_PACKED)):
+        return False
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return True
+    return False
 
 
 def is_self_describing(value: bytes) -> bool:
