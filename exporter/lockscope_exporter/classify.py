@@ -10,12 +10,17 @@ from lockscope_exporter.moments import span
 from lockscope_exporter.text import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lockscope_exporter.state import Holder, State
 
-__all__ = ["Cadence", "Expected", "Facts", "classify", "holder_name"]
+__all__ = ["Cadence", "Expected", "Facts", "beyond_columns", "classify", "holder_name"]
 
 NO_RENEWALS = Cadence()
 _NAME = 80  # characters of a host, job type or job id in a sentence
+_HELD = "held"
+_LIMIT = ", expected at most "
+_ENDLESS = "it never expires, which is normal"
 _TELLING = 1.0  # seconds; "for at least" less than that says nothing
 
 
@@ -94,6 +99,22 @@ def state_of(facts: Facts) -> State:
     return "held"
 
 
+def beyond_columns(state: State, evidence: Sequence[str]) -> tuple[str, ...]:
+    """Return the sentences that say more than state, age, TTL and holder of a list do.
+
+    Args:
+        state: the lock's state.
+        evidence: what ``classify`` returned with it.
+    """
+    if state == "held" and evidence:
+        first = evidence[0].rpartition("; ")[2]
+        return (*([first] if first.startswith(_ENDLESS) else []), *evidence[1:])
+    if state == "overdue" and evidence:
+        limit = evidence[0].partition(_LIMIT)[2].rpartition("; ")[0]
+        return (*([f"expected at most {limit}"] if limit else []), *evidence[1:])
+    return (*evidence[:1], *(one for one in evidence[1:] if not one.startswith(_HELD)))
+
+
 def holder_name(holder: Holder) -> str:
     """Name a holder for people: ``web-3/4121 of invoice.generate (job 8812)``, as far as it is known.
 
@@ -160,7 +181,7 @@ def _stalled(facts: Facts) -> tuple[str, ...]:
 
 def _overdue(facts: Facts) -> tuple[str, ...]:
     expected = facts.expected
-    limit = f", expected at most {_expectation(expected)}" if expected is not None else ""
+    limit = f"{_LIMIT}{_expectation(expected)}" if expected is not None else ""
     return _sentences(
         f"{_for_how_long(facts)}{limit}; {_frees(facts)}",
         _renewals(facts),
@@ -173,7 +194,7 @@ def _overdue(facts: Facts) -> tuple[str, ...]:
 def _held(facts: Facts) -> tuple[str, ...]:
     frees = _frees(facts)
     if facts.deadline is None:
-        frees = f"it never expires, which is normal for {facts.dialect}"
+        frees = f"{_ENDLESS} for {facts.dialect}"
     return _sentences(
         f"{_for_how_long(facts)}; {frees}",
         _renewals(facts),
@@ -198,12 +219,12 @@ def _for_how_long(facts: Facts) -> str:
     if age is not None and not (facts.since_at_least and age < _TELLING):
         since = f" for {'at least ' if facts.since_at_least else ''}{span(age)}"
     if not facts.holders:
-        return f"held{since}, the format names no holder"
+        return f"{_HELD}{since}, the format names no holder"
     if len(facts.holders) > 1:
-        return f"held{since} by {len(facts.holders)} holders"
+        return f"{_HELD}{since} by {len(facts.holders)} holders"
     holder = facts.holders[0]
     again = f", {holder.count} times over" if holder.count > 1 else ""
-    return f"held{since} by {holder_name(holder)}{again}"
+    return f"{_HELD}{since} by {holder_name(holder)}{again}"
 
 
 def _frees(facts: Facts) -> str:

@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import TYPE_CHECKING, NamedTuple
 
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.text import Text
-
+from lockscope_exporter.classify import beyond_columns
 from lockscope_exporter.listing import STATES
 from lockscope_exporter.text import duration_text, shown, shown_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+
+    from rich.text import Text
 
     from lockscope_exporter.state import Holder, LockState
 
@@ -34,45 +33,41 @@ _MEANINGFUL = 1.0  # seconds; a shorter lower bound of an age says nothing
 _GAP = "  "
 
 
-def console(file: TextIO | None = None) -> Console:
-    """Return a console for stdout: colours on a terminal only, and never with ``NO_COLOR``."""
-    file = file or sys.stdout
-    return _Console(
-        file=file, force_terminal=file.isatty() and os.environ.get("TERM") != "dumb", soft_wrap=True,
-        no_color=bool(os.environ.get("NO_COLOR")) or None, markup=False, highlight=False, emoji=False,
-    )  # fmt: skip
+def on_terminal() -> bool:
+    """Tell whether stdout is a terminal that can be drawn on."""
+    return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
 
 
-class _Console(Console):
-    """Leaves it to the command to end when nobody reads its output any more."""
-
-    def on_broken_pipe(self) -> None:
-        """Let the error pass."""
-        raise BrokenPipeError
-
-
-def lock_lines(locks: Sequence[LockState], width: int | None = None) -> Iterator[Text]:
-    """Yield a head and one line a lock; on a terminal, evidence worth reading follows on a line of its own.
+def lock_lines(locks: Sequence[LockState], width: int) -> Iterator[Text]:
+    """Yield a head and one line a lock for a terminal; evidence worth reading follows on a line of its own.
 
     Args:
         locks: in the order to show.
         width: columns of the terminal: the key gets what is left, and the least needed columns go if that is
-            too little. ``None`` for a pipe, where nothing is left out and evidence is the last column.
+            too little.
     """
-    columns = [STATE, KEY, AGE, TTL, HOLDER, JOB, DIALECT]
-    if len({(lock.target, lock.db) for lock in locks}) > 1:
-        columns.append(WHERE)
-    if width is None:
-        columns.append(EVIDENCE)
+    from rich.text import Text  # noqa: PLC0415 - a pipe does without
+
+    columns = _columns(locks)
     rows = [[column.cell(lock) for column in columns] for lock in locks]
-    widths = _widths(columns, rows, width)
+    widths = _fitted(columns, _widths(columns, rows), width)
     yield Text(_line(columns, [column.head for column in columns], widths), "bold")
     for lock, row in zip(locks, rows, strict=True):
         line = Text(_line(columns, row, widths))
         line.stylize(STYLES[lock.state], 0, len(lock.state))
         yield line
-        if width is not None and lock.state != "held":
-            yield Text(set_cell_size(f"    {evidence_cell(lock)}", width).rstrip(), "dim")
+        if lock.state != "held":
+            yield Text(_cut(f"    {evidence_cell(lock)}", width).rstrip(), "dim")
+
+
+def plain_lines(locks: Sequence[LockState]) -> Iterator[str]:
+    """Yield a head and one line a lock for a pipe: nothing is left out, and evidence is the last column."""
+    columns = [*_columns(locks), EVIDENCE]
+    rows = [[column.cell(lock) for column in columns] for lock in locks]
+    widths = _widths(columns, rows)
+    yield _line(columns, [column.head for column in columns], widths)
+    for row in rows:
+        yield _line(columns, row, widths)
 
 
 def summary(locks: Sequence[LockState]) -> str:
@@ -137,8 +132,8 @@ def where_cell(lock: LockState) -> str:
 
 
 def evidence_cell(lock: LockState) -> str:
-    """Return why the lock is in its state."""
-    return shown("; ".join(lock.evidence), 4 * _LONGEST)
+    """Return why the lock is in its state, without what the other columns say."""
+    return shown("; ".join(beyond_columns(lock.state, lock.evidence)), 4 * _LONGEST)
 
 
 def ttl_cell(lock: LockState) -> str:
@@ -157,14 +152,21 @@ WHERE = Column("WHERE", where_cell, widest=24)
 EVIDENCE = Column("EVIDENCE", evidence_cell)
 
 
-def _widths(columns: list[Column], rows: list[list[str]], width: int | None) -> list[int]:
-    """Return the width of each column; 0 leaves it out."""
-    widths = [
-        max(map(cell_len, (column.head, *(row[place] for row in rows))))
-        for place, column in enumerate(columns)
-    ]
-    if width is None:
-        return widths
+def _columns(locks: Sequence[LockState]) -> list[Column]:
+    columns = [STATE, KEY, AGE, TTL, HOLDER, JOB, DIALECT]
+    if len({(lock.target, lock.db) for lock in locks}) > 1:
+        columns.append(WHERE)
+    return columns
+
+
+def _widths(columns: list[Column], rows: list[list[str]]) -> list[int]:
+    """Return the natural width of each column."""
+    cells = zip(*rows, strict=True) if rows else [()] * len(columns)
+    return [max(map(cells_of, (column.head, *found))) for column, found in zip(columns, cells, strict=True)]
+
+
+def _fitted(columns: list[Column], widths: list[int], width: int) -> list[int]:
+    """Return the width of each column on a terminal; 0 leaves it out."""
     widths = [min(natural, column.widest) for natural, column in zip(widths, columns, strict=True)]
     key = columns.index(KEY)
     wanted = min(widths[key], _KEY_AT_LEAST)
@@ -184,24 +186,45 @@ def _line(columns: list[Column], cells: Sequence[str], widths: list[int]) -> str
     for column, cell, width in zip(columns, cells, widths, strict=True):
         if not width:
             continue
-        text = cell if cell_len(cell) <= width else _shortened(cell, width)
-        padding = " " * (width - cell_len(text))
-        parts.append(padding + text if column.right else text + padding)
+        taken = cells_of(cell)
+        if taken > width:
+            cell = _shortened(cell, width)  # noqa: PLW2901
+            taken = cells_of(cell)
+        padding = " " * (width - taken)
+        parts.append(padding + cell if column.right else cell + padding)
     return _GAP.join(parts).rstrip()
+
+
+def cells_of(text: str) -> int:
+    """Return the columns that printable text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len  # noqa: PLC0415 - most keys are ASCII
+
+    return cell_len(text)
 
 
 def fit(cell: str, size: int) -> str:
     """Return a cell in exactly so many columns: padded at its end, or without its middle."""
-    width = cell_len(cell)
+    width = cells_of(cell)
     if width <= size:
         return cell + " " * (size - width)
-    return _shortened(cell, size) if size > 1 else set_cell_size(cell, size)
+    return _shortened(cell, size) if size > 1 else _cut(cell, size)
 
 
 def _shortened(cell: str, width: int) -> str:
     """Leave out the middle: the ends tell keys, hosts and jobs apart."""
     tail = (width - 1) // 3
     end = cell[len(cell) - tail :] if tail else ""
-    while cell_len(end) > tail:  # wide characters
+    while cells_of(end) > tail:  # wide characters
         end = end[1:]
-    return set_cell_size(cell, width - 1 - cell_len(end)) + "…" + end
+    return _cut(cell, width - 1 - cells_of(end)) + "…" + end
+
+
+def _cut(text: str, width: int) -> str:
+    """Return text in exactly so many columns, cut or padded."""
+    if text.isascii():
+        return text[:width].ljust(width)
+    from rich.cells import set_cell_size  # noqa: PLC0415 - most text is ASCII
+
+    return set_cell_size(text, width)

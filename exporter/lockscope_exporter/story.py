@@ -35,7 +35,7 @@ _WORDS = {
     events.RELEASED: "released",
     events.RELEASE_LOST: "found it lost when releasing",
     events.RELEASE_ERROR: "failed to release",
-    events.ABANDONED: "left it behind",
+    events.ABANDONED: "forgotten without a release",
     events.RETRY: "job retried",
     events.DUPLICATE: "duplicate blocked",
     events.IDEMPOTENCY: "idempotency check",
