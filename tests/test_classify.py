@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockscope_exporter.cadence import Cadence
-from lockscope_exporter.classify import Expected, Facts, classify, holder_name, state_of
+from lockscope_exporter.classify import Expected, Facts, beyond_columns, classify, holder_name, state_of
 from lockscope_exporter.holds import HoldLearner
 from lockscope_exporter.moments import moment, span
 from lockscope_exporter.state import Holder
@@ -412,3 +412,26 @@ def test_no_duration_or_clock_can_break_the_learner(holds):
     text = learner.dumps(NOW)
     json.loads(text, parse_constant=lambda word: pytest.fail(f"{word} is no JSON"))
     HoldLearner(half_life=60).loads(text, NOW)
+
+
+def test_a_list_repeats_nothing_that_its_columns_say():
+    """Beside columns for state, age, TTL and holder only what they do not tell is left of the evidence."""
+
+    def left(**known):
+        return beyond_columns(*classify(facts(**known)))
+
+    assert left() == ()
+    assert left(holders=(ALIVE,), note="a note") == ("its holder lives", "a note")
+    assert left(deadline=None, ttl_expected=False) == ("it never expires, which is normal for redis-py",)
+    never = "it never expires, and locks of redis-py ought to: if its holder dies it stays for ever"
+    assert left(deadline=None) == (never,)
+    limit = "expected at most 10 s (configured)"
+    assert left(expected=Expected(10, "configured")) == (limit,)
+    assert left(holders=(GONE,))[0].startswith("holder web-3/4121")
+    assert not any(one.startswith("held") for one in left(holders=(GONE,)))
+
+
+@given(st.sampled_from(["orphaned", "no_ttl", "stalled", "overdue", "held"]), st.lists(st.text(max_size=30)))
+def test_any_evidence_can_be_shortened(state, evidence):
+    """Evidence of an earlier version or a hostile source shortens without an error."""
+    assert len(beyond_columns(state, evidence)) <= len(evidence)

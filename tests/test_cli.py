@@ -427,7 +427,7 @@ def test_without_the_extra_one_line_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert "click is not installed" in the_line(done.stderr)
-    assert "pip install 'lockscope[exporter]'" in done.stderr
+    assert "pip install '.[exporter]' in a checkout" in done.stderr
 
 
 def test_without_the_dashboard_one_line_says_what_to_install():

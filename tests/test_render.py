@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
+from lockscope_exporter.console import console
 from lockscope_exporter.listing import Filter, lock_object, select
-from lockscope_exporter.render import age_cell, console, holder_cell, lock_lines, summary
+from lockscope_exporter.render import age_cell, holder_cell, lock_lines, plain_lines, summary
 from lockscope_exporter.state import Holder, LockState
 from lockscope_exporter.text import duration_text
 
@@ -30,7 +31,7 @@ ENDLESS = LockState(b"lock:x\xff", "lock:*", "generic", "no_ttl", ("no expiry",)
 
 def lines(locks, width=None) -> list[str]:
     """Return what is printed, without styles."""
-    return [line.plain for line in lock_lines(locks, width)]
+    return list(plain_lines(locks)) if width is None else [line.plain for line in lock_lines(locks, width)]
 
 
 def test_a_lock_as_an_object():

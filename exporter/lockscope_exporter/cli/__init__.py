@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: words after the program's name; those of the process if left out.
 
     Returns:
-        The exit status: 0 fine, 1 a finding, 2 a usage or connection error, 130 interrupted.
+        The exit status: 0 done, 1 a finding, 2 a usage or connection error or an incomplete result, 130
+        interrupted, 141 the reader of the output went away.
     """
+    collecting = gc.isenabled()
+    gc.disable()  # while modules are loaded; the command turns it on again
     try:
         from lockscope_exporter.cli.run import run  # noqa: PLC0415 - must be able to fail inside this try
 
@@ -30,6 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         sys.stderr.write(
             f'lockscope: the command line needs the extra "exporter" ({error.name} is not installed); '
-            "run: pip install 'lockscope[exporter]'\n"
+            "install lockscope again with it, as in: pip install '.[exporter]' in a checkout\n"
         )
         return 2
+    finally:
+        if collecting:
+            gc.enable()

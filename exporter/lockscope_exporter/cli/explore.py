@@ -69,7 +69,7 @@ def app_file() -> Path:
     if missing:
         raise CommandError(
             f'the explorer needs the extra "dashboard" ({missing[0]} is not installed); '
-            "run: pip install 'lockscope[dashboard]'"
+            "install lockscope again with it, as in: pip install '.[dashboard]' in a checkout"
         )
     spec = importlib.util.find_spec("lockscope_dashboard")
     places: Sequence[str] = (spec and spec.submodule_search_locations) or ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 from rich.text import Text
 
-from lockscope_exporter.render import console
+from lockscope_exporter.console import console
 from lockscope_exporter.text import shown
 
 if TYPE_CHECKING:

@@ -6,14 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 import click
-from rich.text import Text
 
 from lockscope_exporter import configuration as conf
 from lockscope_exporter.cli.errors import FAILED, OK
-from lockscope_exporter.cli.once import read_once
+from lockscope_exporter.cli.once import read_once, without_collections
 from lockscope_exporter.listing import ORDERS, STATES, Filter, lock_object, select
 from lockscope_exporter.options import DURATION, GLOB, TEXT, ListedChoice, option, redis_options
-from lockscope_exporter.render import console, lock_lines, summary
+from lockscope_exporter.render import lock_lines, on_terminal, plain_lines, summary
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,13 +62,14 @@ def command(
         host=host,
         job_type=job_type,
     )
-    view = read_once(options, conf.duration(wait))
-    found = select(view.locks, wanted, order)
-    some = found if limit is None else found[:limit]
-    if as_json:
-        print_json(some)
-    else:
-        print_table(view, found, some)
+    with without_collections():
+        view = read_once(options, conf.duration(wait))
+        found = select(view.locks, wanted, order)
+        some = found if limit is None else found[:limit]
+        if as_json:
+            print_json(some)
+        else:
+            print_table(view, found, some)
     faults = view.faults()
     for fault in faults:
         click.echo(f"lockscope ls: incomplete, {fault}", err=True)
@@ -84,17 +84,25 @@ def print_json(locks: Sequence[LockState]) -> None:
 
 def print_table(view: View, found: Sequence[LockState], some: Sequence[LockState]) -> None:
     """Print a table; on a terminal also how many there are, and what to do if there are none."""
-    out = console()
-    if some:
-        lines = lock_lines(some, out.width if out.is_terminal else None)
-        if out.is_terminal:
-            out.print(Text("\n").join(lines))
-        else:
-            click.echo("\n".join(line.plain for line in lines))
+    terminal = on_terminal()
+    if terminal:
+        _show(found, some)
+    elif some:
+        click.echo("\n".join(plain_lines(some)))
     if not view.locks:
         click.echo("no lock found; name the keys to look at with --locks 'PATTERN'", err=True)
     elif not found:
         click.echo(f"none of {summary(view.locks)} is wanted by the filters", err=True)
-    elif out.is_terminal:
+
+
+def _show(found: Sequence[LockState], some: Sequence[LockState]) -> None:
+    """Print a table and the count on a terminal."""
+    from lockscope_exporter.console import console  # noqa: PLC0415 - a pipe does without
+
+    out = console()
+    if some:
+        for line in lock_lines(some, out.width):
+            out.print(line)
+    if found:
         more = f" ({len(found) - len(some)} not shown)" if len(found) > len(some) else ""
         out.print(f"\n{summary(found)}{more}", style="dim")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 from typing import TYPE_CHECKING, NamedTuple
 
 from lockscope_exporter.cli.errors import CommandError
@@ -11,7 +13,7 @@ from lockscope_exporter.sampling import open_source
 from lockscope_exporter.text import duration_text, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lockscope_exporter.configuration import Options
     from lockscope_exporter.state import LockState, NodeStatus
@@ -41,6 +43,18 @@ class View(NamedTuple):
             f"{shown(node.error or 'no answer', 300)}"
             for node in down
         ]
+
+
+@contextlib.contextmanager
+def without_collections() -> Iterator[None]:
+    """Leave cyclic garbage alone for a while: the search for it among many locks is dear."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def read_once(options: Options, wait: float) -> View:

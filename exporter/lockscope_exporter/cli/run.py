@@ -12,9 +12,6 @@ from click.shell_completion import shell_complete
 from lockscope_exporter.cli import streams
 from lockscope_exporter.cli.errors import CUT_OFF, FAILED, INTERRUPTED, OK, CommandError
 from lockscope_exporter.cli.group import COMMANDS, COMPLETE_VARIABLE, lockscope
-from lockscope_exporter.configuration import OptionError
-from lockscope_exporter.connect import ConnectError
-from lockscope_exporter.redis_url import UrlError
 from lockscope_exporter.text import shown
 
 if TYPE_CHECKING:
@@ -78,9 +75,18 @@ def _message(error: Exception, program: str) -> str:
         text = f"{error.format_message().rstrip('.')} (see {program} --help)"
     elif isinstance(error, click.ClickException):
         text = error.format_message()
-    elif not isinstance(error, CommandError | ConnectError | UrlError | OptionError):
+    elif not isinstance(error, _of_ours()):
         text = f"unexpected {type(error).__name__}: {error}; this is a defect, LOCKSCOPE_DEBUG=1 shows where"
     return f"{program}: {shown(' '.join(text.split()))}"
+
+
+def _of_ours() -> tuple[type[Exception], ...]:
+    """Return the errors whose text is the line to print; what raises them is loaded by now."""
+    from lockscope_exporter.configuration import OptionError  # noqa: PLC0415 - --help does without Redis
+    from lockscope_exporter.connect import ConnectError  # noqa: PLC0415
+    from lockscope_exporter.redis_url import UrlError  # noqa: PLC0415
+
+    return CommandError, ConnectError, UrlError, OptionError
 
 
 def _complain(text: str) -> None:

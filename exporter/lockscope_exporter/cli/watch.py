@@ -13,10 +13,11 @@ import click
 from lockscope_exporter import configuration as conf
 from lockscope_exporter.cli.errors import FAILED, OK, CommandError
 from lockscope_exporter.connect import verify
+from lockscope_exporter.console import console
 from lockscope_exporter.listing import STATES, Filter
 from lockscope_exporter.options import DURATION, GLOB, TEXT, ListedChoice, option, redis_options
 from lockscope_exporter.redis_url import parse_redis_url
-from lockscope_exporter.render import console, lock_lines, summary
+from lockscope_exporter.render import lock_lines, plain_lines, summary
 from lockscope_exporter.text import duration_text, shown
 from lockscope_exporter.watching.board import Board
 from lockscope_exporter.watching.screen import frame
@@ -134,11 +135,11 @@ def show_once(session: Session, out: Console) -> int:
     session.look()
     board = session.board
     rows = board.rows()
-    for line in lock_lines(rows, out.width if out.is_terminal else None):
-        if out.is_terminal:
+    if out.is_terminal:
+        for line in lock_lines(rows, out.width):
             out.print(line)
-        else:
-            emit(line.plain)
+    else:
+        emit("\n".join(plain_lines(rows)))
     out.print(summary(rows), style="dim")
     down = [node for node in board.nodes if not node.up]
     for node in down:

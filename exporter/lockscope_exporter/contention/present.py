@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.cells import cell_len
-
 from lockscope_exporter.classify import holder_name
 from lockscope_exporter.moments import span
-from lockscope_exporter.render import fit
+from lockscope_exporter.render import cells_of, fit
 from lockscope_exporter.text import duration_text, shown, shown_key
 
 if TYPE_CHECKING:
@@ -156,14 +154,14 @@ def _table(
     head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None, *, left: int
 ) -> Iterator[str]:
     """Yield a table; its first ``left`` columns are text and share what room the numbers leave."""
-    widths = [max(map(cell_len, column)) for column in zip(head, *rows, strict=True)]
+    widths = [max(map(cells_of, column)) for column in zip(head, *rows, strict=True)]
     if width is not None:
         room = width - sum(widths[left:]) - len(_GAP) * (len(widths) - 1)
         spread = _shares(widths[:left], max(room, 16 * left))
         widths[:left] = spread
     for row in (head, *rows):
         cells = [
-            fit(cell, size) if place < left else " " * (size - cell_len(cell)) + cell
+            fit(cell, size) if place < left else " " * (size - cells_of(cell)) + cell
             for place, (cell, size) in enumerate(zip(row, widths, strict=True))
         ]
         yield _GAP.join(cells).rstrip()
