@@ -74,6 +74,7 @@ while True:
         if lock.acquire():
             time.sleep(0.4)
             lock.release()
+            print("released", flush=True)
     time.sleep(0.3)
 '''
 

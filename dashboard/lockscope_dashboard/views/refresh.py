@@ -7,27 +7,50 @@ from typing import Final
 import streamlit as st
 
 INTERVALS: Final[dict[str, float | None]] = {"1 s": 1.0, "2 s": 2.0, "5 s": 5.0, "15 s": 15.0, "Pause": None}
+NAME: Final = "refresh"  # in the address
+_CHOSEN: Final = "lockscope_refresh"
 
 
 def header(title: str, default: str = "2 s") -> float | None:
     """Draw a title with the refresh control beside it.
 
+    What was chosen stands in the address, and holds for this page until its tab is closed: whoever looks at a
+    lock and comes back finds the list as it was.
+
     Args:
         title: of the page.
-        default: interval where the address names none, one of ``INTERVALS``.
+        default: interval where nobody has chosen one, one of ``INTERVALS``.
 
     Returns:
         Seconds between refreshes, ``None`` while paused.
     """
+    chosen: dict[str, str] = st.session_state.setdefault(_CHOSEN, {})
+    key = f"{_CHOSEN}_{title}"
+    asked = st.query_params.get(NAME)
+    wanted = asked if asked in INTERVALS else chosen.get(title, default)
+    st.session_state[key] = chosen[title] = wanted
+    _say(wanted, default)
+
+    def choose() -> None:
+        chosen[title] = st.session_state[key]
+        _say(chosen[title], default)
+
     with st.container(horizontal=True, vertical_alignment="center"):
         st.title(title, anchor=False, width="stretch")
-        chosen = st.segmented_control(
+        st.segmented_control(
             "Refresh every",
             list(INTERVALS),
-            default=default,
             required=True,
-            key="refresh",
-            bind="query-params",
+            key=key,
+            on_change=choose,
             label_visibility="collapsed",
         )
-    return INTERVALS[chosen]
+    return INTERVALS[wanted]
+
+
+def _say(wanted: str, default: str) -> None:
+    """Make the address say it; what is the default is left out."""
+    if wanted != default:
+        st.query_params[NAME] = wanted
+    elif NAME in st.query_params:
+        del st.query_params[NAME]
