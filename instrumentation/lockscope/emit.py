@@ -6,9 +6,12 @@ import contextlib
 import logging
 import os
 import queue
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
+
+from lockscope.interrupts import interrupts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,14 +69,28 @@ class Emitter:
         return False
 
     def _hand(self, event: LockEvent, sinks: tuple[Sink, ...]) -> None:
+        interrupted: BaseException | None = None
         for sink in sinks:
             try:
                 sink(event)
-            except Exception:  # noqa: BLE001 - whatever a sink raises stays here
-                self.failed(sink_name(sink))
+            except BaseException as error:  # noqa: BLE001 - whatever a sink raises stays here
+                if interrupts(error):
+                    interrupted = error  # the sink was not to blame; the others get their event first
+                else:
+                    self.failed(sink_name(sink))
+        if interrupted is not None:
+            try:
+                raise interrupted
+            finally:
+                del interrupted  # its traceback has this frame
 
     def failed(self, name: str) -> None:
-        """Count a failure of the shim under a bounded name; log it with the exception being handled."""
+        """Count a failure of the shim under a bounded name; log it with the exception being handled.
+
+        If that is the application's, raised in the middle of the shim, it is raised again.
+        """
+        if interrupts(sys.exception()):
+            raise  # noqa: PLE0704 - what the caller of this handles
         self.errors[name] = self.errors.get(name, 0) + 1
         now = time.monotonic()
         if now - self._complained.get(name, -_COMPLAIN_EVERY) >= _COMPLAIN_EVERY:
@@ -143,4 +160,7 @@ class Background:
 
     def _run(self, events: queue.SimpleQueue[LockEvent | None]) -> None:
         while (event := events.get()) is not None:
-            self._emit(event)
+            try:
+                self._emit(event)
+            except BaseException:  # noqa: BLE001 - such as SystemExit, which would end the thread in silence
+                self._emit.errors[self.name] = self._emit.errors.get(self.name, 0) + 1

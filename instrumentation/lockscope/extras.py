@@ -12,6 +12,7 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from lockscope.interrupts import interrupts
 from lockscope.seams import lazy
 from lockscope.seams.library import SeamMovedError
 
@@ -59,7 +60,9 @@ def _install(ours: str, distributions: tuple[str, ...], module: ModuleType) -> N
         import_module(ours).install(module)
     except SeamMovedError as error:
         _complain(distributions, str(error))
-    except Exception as error:  # noqa: BLE001 - an import of the application's must not fail for us
+    except Exception as error:  # an import of the application's must not fail for us
+        if interrupts(error):
+            raise
         _complain(distributions, repr(error))
 
 

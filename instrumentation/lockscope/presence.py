@@ -21,6 +21,7 @@ from weakref import WeakSet
 import redis
 
 from lockscope.endpoints import EndpointError, endpoint_of
+from lockscope.interrupts import interrupts
 from lockscope.tokens import process
 
 if TYPE_CHECKING:
@@ -191,10 +192,15 @@ def _announcement(client: Any) -> Announcement | None:
         found.clients.add(client)
     except EndpointError as error:
         _log.debug("no presence: %s", error)
-    except Exception:  # noqa: BLE001 - a client of unknown make must go on working
+    except Exception as error:  # a client of unknown make must go on working
+        if interrupts(error):
+            raise
         _log.debug("no presence", exc_info=True)
-    with contextlib.suppress(Exception):  # a client that takes no attributes is looked up each time
+    try:
         setattr(client, _MARK, found or _NOWHERE)
+    except Exception as error:  # a client that takes no attributes is looked up each time
+        if interrupts(error):
+            raise
     return found
 
 

@@ -45,7 +45,7 @@ class Lease:
         given: the arguments of the call by name, where it has any.
         started_at: unix time when the call began; ``started`` the same on the monotonic clock.
         attempts: tries against Redis so far; ``trying`` while one is under way.
-        waiting: a ``lock.waiting`` event was sent for this call.
+        waiting: it counts in the waiters gauge.
         acquired: when the lock was had, ``None`` if the acquire was not seen.
         ttl: full length of the current lease in seconds, ``None`` if it never expires or is unknown.
         deadline: when it lapses unless renewed, ``None`` likewise.
@@ -87,8 +87,9 @@ class Lease:
 
     def __del__(self) -> None:
         # May run inside any allocation of any thread, so it only leaves a note for the next caller.
-        if self.held and self.generation is self.recorder.generation:
-            self.recorder.abandoned.append((self.name, self.job))
+        if (self.held or self.waiting) and self.generation is self.recorder.generation:
+            waited = None if self.held else time.monotonic() - self.started
+            self.recorder.abandoned.append((self.name, self.job, waited))
 
 
 Attempt = Lease  # a call that has not got the lock yet
@@ -125,7 +126,7 @@ class Recorder:
         self.prefixes = prefixes
         self.read_blocked_by = read_blocked_by
         self.generation = object()
-        self.abandoned: deque[tuple[bytes | str, Job]] = deque()
+        self.abandoned: deque[tuple[bytes | str, Job, float | None]] = deque()
         self.every_second: tuple[Callable[[], None], ...] = ()
         self.trace: Callable[[], Trace | None] | None = None
         self.around: Callable[[], object] | None = None
@@ -144,14 +145,19 @@ class Recorder:
                 reset()
 
     def drain(self) -> None:
-        """Report leases whose lock object was dropped without a release."""
+        """Report leases whose lock object was dropped, and waits that ended in the middle of the shim."""
         while self.abandoned:
             try:
-                name, job = self.abandoned.popleft()
+                name, job, waited = self.abandoned.popleft()
             except IndexError:  # another thread was faster
                 return
             key, prefix = key_bytes(name), self.prefixes.of(name)
-            self.emit(LockEvent(events.ABANDONED, key, prefix, time.time(), job, ends_lease=True))
+            at = time.time()
+            if waited is None:
+                self.emit(LockEvent(events.ABANDONED, key, prefix, at, job, ends_lease=True))
+                continue
+            gave_up = LockEvent(events.ACQUIRE_TIMEOUT, key, prefix, at, job, "timeout", waited=True)
+            self.emit(gave_up._replace(wait_seconds=waited))
 
     def flush(self) -> None:
         """Count what was noted on the callers' paths so far; scrapes call this first."""
@@ -176,17 +182,18 @@ class Recorder:
         """Note that the first try was refused and the call now waits."""
         if attempt.waiting:
             return
-        attempt.waiting = True
-        if attempt.generation is not self.generation:  # observation ended meanwhile: nobody counts it out
-            return
-        self.emit(LockEvent(events.WAITING, attempt.key, attempt.prefix, time.time(), attempt.job))
+        event = LockEvent(events.WAITING, attempt.key, attempt.prefix, time.time(), attempt.job)
+        if attempt.generation is self.generation:  # else observation ended meanwhile: nobody counts it out
+            try:
+                self.emit(event)
+            finally:
+                attempt.waiting = True
 
     def acquired(self, attempt: Attempt, token: bytes | None, ttl: float | None) -> Lease:
         """Note that the call got the lock; the lease goes with the lock object until release."""
         lease = attempt
         lease.acquired = now = time.monotonic()
         lease.token = token
-        lease.held = True
         if ttl is not None:
             lease.ttl = ttl
             lease.deadline = lease.lapse_reported_at = now + ttl
@@ -195,9 +202,14 @@ class Recorder:
         if emit.tally is not None:
             trace = self.trace and self.trace()
             made = lease.generation
-            self._cycles.append((lease.name, lease.job, wait, lease.waiting, None, None, made, now, trace))
+            cycle: Cycle = (lease.name, lease.job, wait, lease.waiting, None, None, made, now, trace)
+            note = self._cycles.append
+            lease.held = True  # nothing can interrupt between this and the note of it
+            note(cycle)
             if made is not self.generation:
                 self.flush()  # no scrape asks this recorder any more
+        else:
+            lease.held = True
         if emit.wanted(events.ACQUIRED):
             lease.around = self.around and self.around()
             emit.to_others(
@@ -218,6 +230,8 @@ class Recorder:
                     around=lease.around,
                 )
             )
+        if lease.waiting:
+            lease.waiting = False
         return lease
 
     def refused(self, attempt: Attempt, *, waited: bool, blocked_by: Owner | None = None) -> None:
@@ -279,18 +293,24 @@ class Recorder:
     def released(self, lease: Lease) -> None:
         """Note a release that freed the lock."""
         emit = self.emit
+        held = lease.held
         if emit.tally is not None:
             now = time.monotonic()
             ttl = lease.ttl
             hold = None if lease.acquired is None else now - lease.acquired
             used = None if not ttl or lease.deadline is None else (ttl - lease.deadline + now) / ttl
-            made = lease.generation if lease.held else None
+            made = lease.generation if held else None
             trace = self.trace and self.trace()
-            self._cycles.append((lease.name, lease.job, None, False, hold, used, made, now, trace))
+            cycle: Cycle = (lease.name, lease.job, None, False, hold, used, made, now, trace)
+            note = self._cycles.append
+            lease.held = False
+            note(cycle)
             if len(self._cycles) >= _FLUSH_AT or lease.generation is not self.generation:
                 self.flush()
         if emit.wanted(events.RELEASED):
-            event = self._release(events.RELEASED, "released", lease, time.monotonic(), 0.0, ended=True)
+            ends = held and lease.generation is self.generation
+            lease.held = False
+            event = self._release(events.RELEASED, "released", lease, time.monotonic(), 0.0, ends=ends)
             emit.to_others(event)
         lease.held = False
 
@@ -298,11 +318,12 @@ class Recorder:
         """Note that a release found the lock expired or somebody else's."""
         now = time.monotonic()
         unprotected = self._unprotected(lease, now)
-        self.emit(self._release(events.RELEASE_LOST, "lost", lease, now, unprotected, ended=True))
+        self.emit(self._release(events.RELEASE_LOST, "lost", lease, now, unprotected, ends=self._end(lease)))
 
     def release_error(self, lease: Lease, error: BaseException, *, ended: bool) -> None:
         """Note that a release failed; ``ended`` if the library gave the lock up all the same."""
-        event = self._release(events.RELEASE_ERROR, "error", lease, time.monotonic(), 0.0, ended=ended)
+        ends = ended and self._end(lease)
+        event = self._release(events.RELEASE_ERROR, "error", lease, time.monotonic(), 0.0, ends=ends)
         self.emit(event._replace(error=error_text(error)))
 
     def unknown_lease(self, lock: object, key: bytes | str) -> Lease:
@@ -355,21 +376,21 @@ class Recorder:
             name, outcome = events.ACQUIRE_ERROR, "error"
         else:
             name, outcome = events.CONTENDED, "contended"
-        self.emit(
-            LockEvent(
-                name,
-                attempt.key,
-                attempt.prefix,
-                attempt.started_at,
-                attempt.job,
-                outcome,
-                wait_seconds=time.monotonic() - attempt.started,
-                attempts=attempt.attempts,
-                waited=self._waited(attempt),
-                blocked_by=blocked_by,
-                error="" if error is None else error_text(error),
-            )
+        event = LockEvent(
+            name,
+            attempt.key,
+            attempt.prefix,
+            attempt.started_at,
+            attempt.job,
+            outcome,
+            wait_seconds=time.monotonic() - attempt.started,
+            attempts=attempt.attempts,
+            waited=self._waited(attempt),
+            blocked_by=blocked_by,
+            error="" if error is None else error_text(error),
         )
+        attempt.waiting = False
+        self.emit(event)
 
     def _renewal(self, name: str, outcome: str, lease: Lease, left: float | None) -> LockEvent:
         return LockEvent(
@@ -386,7 +407,7 @@ class Recorder:
         )
 
     def _release(
-        self, name: str, outcome: str, lease: Lease, now: float, unprotected: float, *, ended: bool
+        self, name: str, outcome: str, lease: Lease, now: float, unprotected: float, *, ends: bool
     ) -> LockEvent:
         return LockEvent(
             name,
@@ -400,7 +421,7 @@ class Recorder:
             None if lease.deadline is None else lease.deadline - now,
             hold_seconds=None if lease.acquired is None else now - lease.acquired,
             unprotected_seconds=unprotected,
-            ends_lease=ended and self._end(lease),
+            ends_lease=ends,
             around=lease.around,
         )
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lockscope.jobs import Job
     from lockscope.traces import Trace
 
+    Handler = Callable[["Series", LockEvent, Trace | None], None]
     # Half a lock cycle: key, job; wait and whether it waited (acquire), else hold and TTL used (release); the
     # generation of the lease, None if it counts no more; time.monotonic, trace. Seconds. A plain tuple: it is
     # made on the caller's path.
@@ -151,17 +152,28 @@ class Tally:
         self._cache: dict[tuple[str, str], Series] = {}
 
     def add(self, event: LockEvent) -> None:
-        """Count ``event``."""
+        """Count ``event``, also if a signal handler raises in the middle of it."""
         handler = _HANDLERS.get(event.event)
         if handler is None:
             return
+        counted: list[bool] = []
+        try:
+            self._count(handler, event, counted)
+        except BaseException:
+            if not counted:
+                self._count(handler, event, counted)
+            raise
+
+    def _count(self, handler: Handler, event: LockEvent, counted: list[bool]) -> None:
         with _gate:
             series = self._cache.get((event.prefix, event.job.job_type))
             if series is None:
                 series = self._admit(event.prefix, event.job.job_type)
             if event.reason:
                 event = event._replace(reason=self._reasons.bounded(event.reason))
-            handler(series, event, self._trace() if self._trace is not None else None)
+            trace = self._trace() if self._trace is not None else None
+            counted.append(True)
+            handler(series, event, trace)
 
     def add_cycles(
         self,
@@ -268,7 +280,7 @@ def _idempotency(series: Series, event: LockEvent, _trace: object) -> None:
     series.idempotency[event.outcome] += 1
 
 
-_HANDLERS: dict[str, Callable[[Series, LockEvent, Trace | None], None]] = {
+_HANDLERS: dict[str, Handler] = {
     events.ACQUIRED: _acquired,
     events.CONTENDED: _wait,
     events.ACQUIRE_TIMEOUT: _wait,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from redis.client import NEVER_DECODE
 from redis.exceptions import RedisError, ResponseError
 
+from lockscope.interrupts import interrupts
+
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
@@ -49,6 +51,8 @@ def leave(marking: Marking, client: Any, error: BaseException | None) -> None:
         answer = _evaluate(client, marking.end(error))
     except (RedisError, OSError) as failure:
         marking.not_ended(failure)
+        if interrupts(failure):
+            raise
     else:
         marking.ended(answer, error)
 

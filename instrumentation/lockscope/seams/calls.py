@@ -13,6 +13,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from lockscope import runtime
+from lockscope.interrupts import interrupts
 from lockscope.record import observed_lease
 from lockscope.seams.library import Call
 
@@ -138,8 +139,10 @@ def _ask(operation: Operation) -> None:
     """Read who holds the lock and report the refusal."""
     try:
         holder = operation.library.holder(operation.call)
-    except Exception as error:  # noqa: BLE001 - a courtesy; the refusal stands
+    except BaseException as error:
         _report(operation.library, operation.not_told, error)
+        if interrupts(error):
+            raise
         return
     _report(operation.library, operation.told, holder)
 
@@ -149,12 +152,11 @@ async def _ask_async(operation: Operation) -> None:
         holder = operation.library.holder(operation.call)
         if inspect.isawaitable(holder):
             holder = await holder
-    except Exception as error:  # noqa: BLE001 - a courtesy; the refusal stands
-        _report(operation.library, operation.not_told, error)
-        return
     except BaseException as error:
         _report(operation.library, operation.not_told, error)
-        raise
+        if interrupts(error):
+            raise
+        return
     _report(operation.library, operation.told, holder)
 
 
@@ -167,6 +169,9 @@ def _report(library: Library, report: Callable[[Any], Any], what: Any) -> Any:
 
 
 def _complain(library: Library, error: Exception) -> None:
+    """Say once that a call went unobserved; an interruption of the application's is raised again."""
+    if interrupts(error):
+        raise error
     name = type(library).__qualname__
     if name not in _complained:
         _complained.add(name)

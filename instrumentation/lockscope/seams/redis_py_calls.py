@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis.exceptions import LockNotOwnedError, RedisError
 
 from lockscope import runtime, tokens
+from lockscope.interrupts import interrupts
 from lockscope.prefixes import key_bytes
 
 if TYPE_CHECKING:
@@ -150,8 +150,10 @@ def refused(recorder: Recorder, lock: Any, attempt: Attempt) -> None:
     blocked_by = None
     try:
         if recorder.wants_blocked_by(attempt, waited=waited):
-            with contextlib.suppress(RedisError, OSError, UnicodeError):  # a courtesy; the refusal stands
-                blocked_by = _owner(lock.redis.get(lock.name))
+            blocked_by = _owner(lock.redis.get(lock.name))
+    except (RedisError, OSError, UnicodeError) as error:  # a courtesy; the refusal stands
+        if interrupts(error):
+            raise
     finally:
         recorder.refused(attempt, waited=waited, blocked_by=blocked_by)
 
@@ -162,8 +164,10 @@ async def refused_async(recorder: Recorder, lock: Any, attempt: Attempt) -> None
     blocked_by = None
     try:
         if recorder.wants_blocked_by(attempt, waited=waited):
-            with contextlib.suppress(RedisError, OSError, UnicodeError):
-                blocked_by = _owner(await lock.redis.get(lock.name))
+            blocked_by = _owner(await lock.redis.get(lock.name))
+    except (RedisError, OSError, UnicodeError) as error:
+        if interrupts(error):
+            raise
     finally:
         recorder.refused(attempt, waited=waited, blocked_by=blocked_by)
 

@@ -16,6 +16,7 @@ from lockscope import exits, runtime
 from lockscope.backlog import Backlog
 from lockscope.clock import ServerClock
 from lockscope.endpoints import EndpointError, endpoint_of
+from lockscope.interrupts import interrupts
 from lockscope.journal import KEY, Entry, Losses, Writer, encode, recorded
 from lockscope.journal.gauges import Gauges
 from lockscope.journal.model import MAX_EVENTS, VERSION
@@ -256,8 +257,12 @@ class FirstServer:
         runtime.meet = self._meet
 
     def _meet(self, client: object) -> None:
-        with contextlib.suppress(Exception):  # a client of unknown make; another one may come
+        try:
             self.endpoint = endpoint_of(client)
+        except Exception as error:  # a client of unknown make; another one may come
+            if interrupts(error):
+                raise
+        else:
             runtime.meet = None
 
 

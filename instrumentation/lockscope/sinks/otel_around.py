@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from opentelemetry import trace
 from opentelemetry.context import get_current
 
+from lockscope.interrupts import interrupts
 from lockscope.jobs import NO_JOB, Job, current
 
 if TYPE_CHECKING:
@@ -48,17 +48,22 @@ _job_span: ContextVar[tuple[Job, Span] | None] = ContextVar("lockscope_job_span"
 
 def note_job(job: Job) -> None:
     """Remember the current span as the one that stands for ``job``; called where a job begins."""
-    with contextlib.suppress(Exception):  # a span of somebody else's making must not stop the job
+    try:
         span = trace.get_current_span()
         if span.is_recording():
             _job_span.set((job, span))
+    except Exception as error:  # a span of somebody else's making must not stop the job
+        if interrupts(error):
+            raise
 
 
 def around() -> Around | None:
     """Return the surroundings of the caller; nothing if they cannot be had."""
     try:
         return Around()
-    except Exception:  # noqa: BLE001 - whatever the application's tracing raises stays away from the lock
+    except Exception as error:  # whatever the application's tracing raises stays away from the lock
+        if interrupts(error):
+            raise
         return None
 
 
