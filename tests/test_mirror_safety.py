@@ -15,7 +15,7 @@ import redis
 
 from lockscope_exporter.connect import connect, connect_cluster
 from lockscope_exporter.permissions import acl_rule, documented
-from lockscope_exporter.sampling import open_source
+from lockscope_exporter.sampling import open_source, patrol
 from lockscope_exporter.sampling.feeds.tracking import TrackingFeed
 from lockscope_exporter.targets import LockPattern, SamplingOptions, Target
 from mirroring import PATTERNS, assert_same, mirror, storm
@@ -91,6 +91,32 @@ def test_keys_that_may_not_be_read_are_said_once(own_server):
         plain.set("lock:9", "0" * 32, px=60_000)
         wait_until(lambda: source.lock(b"lock:9"))
         assert errors(plain)["errorstat_NOPERM"] == before
+
+
+@pytest.mark.parametrize("mode", ["tracking", "scan"])
+def test_permissions_that_change_while_sampling(own_server, monkeypatch, mode):
+    """What may not be read any more is not shown as held; what is granted anew is, and is no acquisition."""
+    monkeypatch.setattr(patrol, "ASK_AGAIN", 0.1)
+    monkeypatch.setattr(patrol, "ROUND", 1.0)
+    plain = own_server.client()
+    for number in range(20):
+        plain.set(f"lock:a{number}", "0" * 32)
+        plain.set(f"lock:b{number}", "0" * 32, px=600_000)
+    url = grant(own_server, ["lock:a*"])
+    targets = [Target(url, patterns=(LockPattern(b"lock:*"),))]
+    with mirror(targets=targets, mode=mode, interval=0.05) as source:
+        assert len(source.locks()) == 20
+        plain.execute_command("ACL", "SETUSER", "lockscope", "%R~lock:b*")
+        wait_until(lambda: len(source.locks()) == 40)
+        assert "may not be read" not in " ".join(source.nodes()[0].warnings)
+        plain.execute_command("ACL", "SETUSER", "lockscope", "resetkeys", "%R~lock:b*")
+        plain.delete("lock:a0")
+        wait_until(lambda: {state.key[:6] for state in source.locks()} == {b"lock:b"})
+        assert sum(family.acquired for family in source.families()) == 0
+        assert all(not any(family.ended.values()) for family in source.families())
+        wait_until(lambda: "20 keys may not be read" in " ".join(source.nodes()[0].warnings))
+        assert source.nodes()[0].up
+        assert source.nodes()[0].corrections == 0
 
 
 @pytest.mark.parametrize("mode", ["tracking", "scan"])

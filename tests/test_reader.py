@@ -102,6 +102,31 @@ def test_one_other_ends_the_confidence(reader, client, large):
     assert "mget" not in commands(client)
 
 
+@pytest.mark.parametrize("kind", ["hash", "zset", "set"])
+def test_what_is_too_large_for_holders_is_not_read(reader, client, kind):
+    """Few fields or members may be megabytes; those of locks are short. A lock's own size is read."""
+    for size, key in ((100_000, "lock:large"), (36, "lock:small")):
+        members = [f"{number:0{size}}" for number in range(20)]
+        if kind == "hash":
+            client.hset(key, mapping=dict.fromkeys(members, "1"))
+        elif kind == "zset":
+            client.zadd(key, dict.fromkeys(members, 1.8e9))
+        else:
+            client.sadd(key, *members)
+    sample = reader.read([Asked(b"lock:large", None), Asked(b"lock:small", None)], nothing_known)
+    found = values(sample)
+    assert found[b"lock:large"] is None
+    assert len(found[b"lock:small"]) == 20
+
+
+def test_a_large_hash_whose_fields_are_locks_is_searched(reader, client):
+    """Results beside the locks of a hash may be of any size: only the fields that are asked for come over."""
+    client.hset("huey.results.app", mapping={f"result-{number}": "x" * 100_000 for number in range(20)})
+    client.hset("huey.results.app", "app.lock.nightly", "1")
+    sample = reader.read([Asked(b"huey.results.app", None)], nothing_known)
+    assert values(sample) == {b"huey.results.app": {b"app.lock.nightly": b"1"}}
+
+
 def test_what_no_dialect_reads_is_not_read(reader, client):
     """Names alike do not make a key readable whose dialect has another type."""
     reader.read(hold(client, *range(20)), nothing_known)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from lockscope_exporter.sampling.news import News
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _ROUNDS = 3  # times that a key which changes while it is read is read again at once
 _SLACK = 0.005  # seconds by which the clocks of one host may seem to disagree
+_ASKED_AGAIN = 8  # forbidden keys asked for at a time: each is an error on the server
 _MAX_UNREADABLE = 10_000  # keys remembered as forbidden
 
 
@@ -54,7 +56,7 @@ class Intake:
     Attributes:
         again: keys that changed each time they were read; to be read later.
         elsewhere: keys that another cluster node serves now, and its host and port.
-        unreadable: keys that this user may not read.
+        unreadable: keys that this user may not read, those first that were asked for longest ago.
         evictions: says how many of so many locks that are gone early, of so many live ones, were evicted;
             ``None`` for a server that evicts nothing.
         no_locks: type and deadline of keys that were read and hold no lock, if anybody wants to know.
@@ -66,7 +68,7 @@ class Intake:
         self.reader = reader
         self.again: set[bytes] = set()
         self.elsewhere: list[tuple[bytes, tuple[str, int]]] = []
-        self.unreadable: set[bytes] = set()
+        self.unreadable: dict[bytes, None] = {}
         self.evictions: Callable[[int, int], int] | None = None
         self.no_locks: dict[bytes, tuple[str, float | None]] | None = None
         self.last = time.monotonic()
@@ -115,13 +117,25 @@ class Intake:
             self.last = time.monotonic()
         return found
 
-    def suspects(self, keys: Iterable[bytes]) -> list[bytes]:
-        """Return the keys that do not look like what the ledger says of them; touches none of them."""
+    def ask_again(self) -> None:
+        """Ask for a few of the keys that this user may not read, and for all once one of them may be read."""
+        few = list(islice(self.unreadable, _ASKED_AGAIN))
+        for key in few:
+            del self.unreadable[key]
+        self.look(few, Cause(initial=True))
+        if not all(key in self.unreadable for key in few):
+            rest, self.unreadable = list(self.unreadable), {}
+            self.look(rest, Cause(initial=True))
+
+    def suspects(self, keys: Sequence[bytes]) -> list[bytes]:
+        """Return the keys that do not look like what the ledger says of them, or cannot be looked at."""
         jitter = self.reader.abilities.jitter
         glances = self.glances(keys)
         now = self.clock.now()
+        seen = {glance.key for glance in glances}
+        silent = [key for key in keys if key not in seen and key not in self.unreadable]
         with self._guard:
-            return [
+            return silent + [
                 glance.key
                 for glance in glances
                 if not self._ledger.agrees(self.db, self._node, glance, now, jitter)
@@ -206,9 +220,11 @@ class Intake:
                 news = tell(key, at or read_at, evicted=key in evicted)
                 if self._ledger.gone(self.db, self._node, key, news):
                     differing.add(key)
+            for key in sample.forbidden:
+                self._ledger.forget(self.db, self._node, key)
         self.elsewhere += sample.elsewhere
         if len(self.unreadable) < _MAX_UNREADABLE:
-            self.unreadable.update(sample.forbidden)
+            self.unreadable.update(dict.fromkeys(sample.forbidden))
         return differing
 
 

@@ -107,6 +107,14 @@ class Ledger:
             self._end(entry, news)
         return surprise
 
+    def forget(self, db: int, node: str, key: bytes) -> None:
+        """Take in that a key may not be read any more: what becomes of its locks is unknown."""
+        entries = self._dbs.get(db, {}).get(key, ())
+        if entries and entries[0].node == node:
+            del self._dbs[db][key]
+            for entry in entries:
+                self._accounts.close(entry)
+
     def tick(self, now: float) -> None:
         """Let time pass: deadlines, buckets, states. ``take_due`` says what has to be read."""
         for entry in self._accounts.due(now):

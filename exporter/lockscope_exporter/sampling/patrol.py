@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.sampling.resync import Repair
     from lockscope_exporter.sampling.shared import Shared
 
+ASK_AGAIN = 30.0  # seconds between two questions for keys that may not be read
 _CHECK = 10.0  # seconds between two questions whether the server still tells of changes
 
 
@@ -57,6 +58,27 @@ class FeedCheck:
         """
         self.due = time.monotonic() + _CHECK
         self._feed.verify()
+
+
+class Refused:
+    """Asks now and then for keys that this user was not allowed to read: permissions change.
+
+    Args:
+        intake: reads the keys.
+
+    Attributes:
+        due: monotonic time in seconds when to ask next.
+    """
+
+    def __init__(self, intake: Intake) -> None:
+        self.due = time.monotonic() + ASK_AGAIN
+        self._intake = intake
+
+    def run(self) -> None:
+        """Ask."""
+        self.due = time.monotonic() + ASK_AGAIN
+        if self._intake.unreadable:
+            self._intake.ask_again()
 
 
 class Patrol:
@@ -105,6 +127,7 @@ class Patrol:
             self.chores.append(Verifier(intake, self._repair, round_, THOROUGH, gentle=True))
             if chosen.blind:
                 self._sweep(intake, chosen.blind, fed=False, period=interval)
+        self.chores.append(Refused(intake))
         if self._shared.book is not None:
             self._add_progress(intake, self._shared.book)
 

@@ -81,6 +81,9 @@ class QuorumLedger:
         self._combine(db, key, news)
         return not coming(before.decoded, news.at)
 
+    def forget(self, db: int, node: str, key: bytes) -> None:
+        """Do nothing: what may not be read any more counts until its deadline, as that of a lost server."""
+
     def tick(self, now: float) -> None:
         """Let time pass."""
         self._ledger.tick(now)

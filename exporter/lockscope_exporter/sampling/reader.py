@@ -10,13 +10,14 @@ that are named as many such keys were, go straight to ``MGET``.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from redis.exceptions import ResponseError
 
 from lockscope_exporter.dialects import plan
-from lockscope_exporter.dialects.model import MAX_VALUE, Reading
+from lockscope_exporter.dialects.model import MAX_MEMBERS, MAX_VALUE, Reading
 from lockscope_exporter.sampling.answers import forbidden, moved, value
 from lockscope_exporter.sampling.composite import read_composite
 from lockscope_exporter.sampling.wire import pack
@@ -91,7 +92,7 @@ class Reader:
     Args:
         line: where to ask.
         how: says by key, type and dialect how to read a key, ``None`` for never.
-        limit: bytes; a string that is longer is not read.
+        limit: bytes; a string that is longer is not read, nor what has many times that.
     """
 
     def __init__(self, line: Line, how: How = plan, limit: int = MAX_VALUE) -> None:
@@ -126,8 +127,7 @@ class Reader:
             keys = [item for item in keys if item in rest] + read(likely, sample)
         for item, type_name, deadline, size, at in self._look(keys, sample) if keys else ():
             how = self._how(item.key, type_name, item.dialect)
-            large = type_name == "string" and size > 2 * (len(item.key) + self._limit) + _OVERHEAD
-            if how is None or large:
+            if how is None or size > 2 * len(item.key) + _OVERHEAD + self._most(type_name, how):
                 sample.readings.append(Reading(item.key, type_name, None, deadline, at))
             elif type_name == "string":
                 strings.append((item, deadline))
@@ -164,6 +164,13 @@ class Reader:
                 deadline = self.abilities.deadline(value(expires), at)
                 found.append(Glance(item.key, value(type_name).decode(), deadline))
         return found
+
+    def _most(self, type_name: str, how: ReadPlan) -> float:
+        """Return the bytes from which on a value is too large to be read, whatever it holds."""
+        if type_name == "string":
+            return 2 * self._limit
+        # What is read of a large hash by the names of its fields is small.
+        return math.inf if b"MATCH" in how.args else 2 * MAX_MEMBERS * self._limit
 
     def _read_likely(self, asked: Sequence[Asked], sample: Sample) -> list[Asked]:
         """Read keys that are probably strings, in one round trip; return those that need a closer look.
