@@ -22,7 +22,7 @@ from lockscope_exporter.alerts import (
     RuleOptions,
     compile_rules,
 )
-from lockscope_exporter.alerts.promql import scale_duration
+from lockscope_exporter.alerts.promql import duration_seconds, scale_duration
 from lockscope_exporter.shipped import write_rules
 
 ROOT = Path(__file__).parents[1]
@@ -425,6 +425,22 @@ def test_operator_manifest_holds_the_same_rules(tmp_path: Path) -> None:
     assert manifest["kind"] == "PrometheusRule"
     recording, alerting = compile_rules()
     assert manifest["spec"]["groups"] == [*recording, *alerting]
+    # What the custom resource's schema allows.
+    assert manifest.keys() == {"apiVersion", "kind", "metadata", "spec"}
+    assert re.fullmatch(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?", manifest["metadata"]["name"])
+    assert manifest["spec"].keys() == {"groups"}
+    names = [group["name"] for group in manifest["spec"]["groups"]]
+    assert len(names) == len(set(names))
+    duration = re.compile(r"([0-9]+(ms|[smhdwy]))+")
+    for group in manifest["spec"]["groups"]:
+        assert group.keys() <= {"name", "interval", "rules"}
+        assert duration.fullmatch(group.get("interval", "1m"))
+        for rule in group["rules"]:
+            kind = {"record"} if "record" in rule else {"alert", "for", "keep_firing_for", "annotations"}
+            assert rule.keys() <= {"expr", "labels", *kind}
+            assert all(duration.fullmatch(rule.get(name, "1m")) for name in ("for", "keep_firing_for"))
+            texts = {**rule.get("labels", {}), **rule.get("annotations", {})}
+            assert all(isinstance(text, str) for text in (rule["expr"], *texts.values()))
     plain = tmp_path / "plain"
     plain.mkdir()
     (plain / "rules.yml").write_text(yaml.safe_dump({"groups": manifest["spec"]["groups"]}))
@@ -439,6 +455,21 @@ def test_grafana_alerts_hold_the_same_rules(tmp_path: Path) -> None:
     provisioned = [rule for group in document["groups"] for rule in group["rules"]]
     assert len({rule["uid"] for rule in provisioned}) == len({rule["title"] for rule in provisioned})
     compiled = [rule for group in compile_rules()[1] for rule in group["rules"]]
+    # The fields that Grafana's reader of these files knows; it passes over others without a word.
+    known = {"uid", "title", "condition", "data", "noDataState", "execErrState", "for", "keepFiringFor"}
+    known |= {"missing_series_evals_to_resolve", "labels", "annotations"}
+    for group in document["groups"]:
+        assert group.keys() == {"orgId", "name", "folder", "interval", "rules"}
+        assert duration_seconds(group["interval"]) % 10 == 0  # Grafana's scheduler ticks every 10 seconds
+        for rule in group["rules"]:
+            assert rule.keys() <= known
+            assert all(isinstance(text, str) for text in (rule["labels"] | rule["annotations"]).values())
+            # A series that is gone goes on firing as long as one that is still there and well.
+            kept = duration_seconds(rule.get("keepFiringFor", "0s"))
+            lasts = rule.get("missing_series_evals_to_resolve", 0) * duration_seconds(group["interval"])
+            assert kept <= lasts < kept + duration_seconds(group["interval"])
+            # Grafana puts environment variables into ${NAME} of an annotation.
+            assert "${" not in json.dumps(rule["annotations"])
     for rule, original in zip(provisioned, compiled, strict=True):
         query, condition = rule["data"]
         assert re.fullmatch(r"[\w-]{1,40}", rule["uid"])

@@ -68,9 +68,10 @@ def quantile(share: float, metric: str, matchers: str = "", by: str = "") -> str
     return f"histogram_quantile({share:g}, sum by ({labels}) ({rate(metric, matchers, '_bucket')}))"
 
 
-def recorded(name: str) -> str:
+def recorded(name: str, matchers: str = "") -> str:
     """Return a selector of a series recorded per instance and prefix."""
-    return f'{name}{{job=~"$job", instance=~"$instance", prefix=~"$prefix"}}'
+    more = f", {matchers}" if matchers else ""
+    return f'{name}{{job=~"$job", instance=~"$instance", prefix=~"$prefix"{more}}}'
 
 
 def selected(metric: str) -> str:

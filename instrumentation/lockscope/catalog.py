@@ -243,7 +243,11 @@ OLDEST_AGE = Metric(
     "redis_lock_oldest_age_seconds", "gauge", "Age of the longest-held live lock.", FAMILY_LABELS, unit="s"
 )
 TTL_MIN = Metric(
-    "redis_lock_ttl_min_seconds", "gauge", "Shortest remaining TTL of a live lock.", FAMILY_LABELS, unit="s"
+    "redis_lock_ttl_min_seconds",
+    "gauge",
+    "Shortest remaining TTL of a live lock; NaN while no live lock expires.",
+    FAMILY_LABELS,
+    unit="s",
 )
 TTL = Metric(
     "redis_lock_ttl_seconds",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 RuleGroup = dict[str, Any]
-FOR_DASHBOARDS = "instance_prefix:"  # the level that dashboards read: they select by instance
+FOR_DASHBOARDS = "instance_prefix"  # the level that dashboards read: they select by instance
 _RECORDED = re.compile(r"\b[a-z_]+:redis_lock_\w+:\w+")
 
 

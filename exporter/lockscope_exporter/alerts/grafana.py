@@ -1,14 +1,17 @@
 """The alerts as Grafana provisions them from a file: the same expressions, evaluated by Grafana itself.
 
 Grafana evaluates a query, then a condition on its result. Here every sample that the expression returns
-fires, as in Prometheus; the query's empty result is the healthy state, so ``noDataState`` is ``OK``.
+fires, as in Prometheus; the query's empty result is the healthy state, so ``noDataState`` is ``OK``. A series
+that is no longer returned while others are has no such state: it fires on for a number of evaluations.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from lockscope_exporter.alerts.model import ALERT_PREFIX
+from lockscope_exporter.alerts.promql import duration_seconds
 
 if TYPE_CHECKING:
     from lockscope_exporter.alerts.build import RuleGroup
@@ -32,15 +35,15 @@ def alert_rule_file(groups: list[RuleGroup], datasource_uid: str = DATASOURCE_UI
                 "orgId": 1,
                 "name": group["name"],
                 "folder": "lockscope",
-                "interval": group.get("interval", _DEFAULT_INTERVAL),
-                "rules": [_rule(rule, datasource_uid) for rule in group["rules"]],
+                "interval": (interval := group.get("interval", _DEFAULT_INTERVAL)),
+                "rules": [_rule(rule, interval, datasource_uid) for rule in group["rules"]],
             }
             for group in groups
         ],
     }
 
 
-def _rule(rule: dict[str, Any], datasource_uid: str) -> dict[str, Any]:
+def _rule(rule: dict[str, Any], interval: str, datasource_uid: str) -> dict[str, Any]:
     qualifiers = [value for name, value in rule["labels"].items() if name not in ("severity", "about")]
     title = " ".join([rule["alert"], *qualifiers])  # unique in its folder, and the alertname in Grafana
     compiled: dict[str, Any] = {
@@ -72,6 +75,8 @@ def _rule(rule: dict[str, Any], datasource_uid: str) -> dict[str, Any]:
     }
     if "keep_firing_for" in rule:
         compiled["keepFiringFor"] = rule["keep_firing_for"]
+        evaluations = duration_seconds(rule["keep_firing_for"]) / duration_seconds(interval)
+        compiled["missing_series_evals_to_resolve"] = max(math.ceil(evaluations), 1)
     compiled["labels"] = dict(rule["labels"])
     compiled["annotations"] = {name: _template(text) for name, text in rule["annotations"].items()}
     return compiled

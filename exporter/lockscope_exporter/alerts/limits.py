@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def limits(options: RuleOptions) -> Group:
     """Return the rules that record each prefix's limits, the user's first, else the default."""
     objective = _first_match(
-        'group by ($by, prefix) (redis_lock_acquire_total{outcome!="contended"selector})',
+        'group by ($by, instance, prefix) (redis_lock_acquire_total{outcome!="contended"selector})',
         options.objectives,
         options.default_objective,
     )
@@ -31,13 +31,10 @@ def limits(options: RuleOptions) -> Group:
     return Group(
         "lockscope.limits",
         (
-            Record("prefix:redis_lock_acquire_objective:ratio", "\nor ".join(objective)),
+            Record("instance_prefix:redis_lock_acquire_objective:ratio", "\nor ".join(objective)),
             Record(
-                "instance_prefix:redis_lock_acquire_objective:ratio",
-                """
-                group by ($by, instance, prefix) (redis_lock_acquire_total{outcome!="contended"})
-                * on ($by, prefix) group_left () prefix:redis_lock_acquire_objective:ratio
-                """,
+                "prefix:redis_lock_acquire_objective:ratio",
+                "max by ($by, prefix) (instance_prefix:redis_lock_acquire_objective:ratio)",
             ),
             Record("prefix:redis_lock_visibility_timeout:seconds", "\nor ".join(timeout)),
         ),

@@ -5,10 +5,11 @@ Beside plain PromQL an expression may say:
 - ``$by``: the target labels kept (``job`` and those of ``RuleOptions.labels``).
 - ``$across``: the labels by which a worker's series and an exporter's series of one lock family meet.
 - ``${name}``: a threshold. ``${10m}``: a window in seconds.
-- ``events(metric{…}[10m])``: the growth of a counter over the window, counting a series born within it from
-  zero. ``increase`` alone never sees the first event of a new series. A birth does not count where Prometheus
-  merely meets the process: it is older than the window and was not scraped well at the window's beginning (a
-  new Prometheus, a new scrape job, a network that came back).
+- ``events(metric{…}[10m])``: the growth of a counter over the window where it grew, counting a series born
+  within it from zero. ``increase`` alone never sees the first event of a new series. A birth does not count
+  where Prometheus merely meets the process: it is older than the window and was not scraped well at the
+  window's beginning (a new Prometheus, a new scrape job, a network that came back), or it is an exporter that
+  was not there then and reads of what was before.
 
 Every duration is scaled by ``RuleOptions.window_scale``.
 """
@@ -33,7 +34,11 @@ _NAME = re.compile(r"\$\{([a-z_]+)\}")
 
 
 def met(window: str) -> Record:
-    """Return the rule that records the processes that are older than ``window`` and were met within it."""
+    """Return the rule that records the processes whose counters may begin above 0 within ``window``.
+
+    Those that are older and were met within it; and new exporters: one that replaces another, on another host
+    or in another pod, counts the journal from its beginning.
+    """
     return Record(
         f"instance:redis_lock_met:{window}",
         f"""
@@ -41,6 +46,7 @@ def met(window: str) -> Record:
         unless on ($by, instance) (
           up offset {window} == 1 or time() - process_start_time_seconds < ${{{window}}}
         )
+        or group by ($by, instance) (redis_lock_up unless on ($by, instance) redis_lock_up offset {window})
         """,
     )
 
@@ -53,6 +59,14 @@ def scale_duration(text: str, scale: float) -> str:
     milliseconds = max(round(int(match[1]) * _UNITS[match[2]] * scale), 1)
     unit = next(unit for unit in ("d", "h", "m", "s", "ms") if milliseconds % _UNITS[unit] == 0)
     return f"{milliseconds // _UNITS[unit]}{unit}"
+
+
+def duration_seconds(text: str) -> float:
+    """Return a PromQL duration of one unit in seconds."""
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is no duration")
+    return int(match[1]) * _UNITS[match[2]] / 1000
 
 
 def number(value: float) -> str:
@@ -96,7 +110,7 @@ def fill(text: str, thresholds: Mapping[str, float]) -> str:
 def _born_or_increased(match: re.Match[str]) -> str:
     selector, window = match[1], match[2]
     return (
-        f"({selector} unless {selector} offset {window})"
+        f"({selector} > 0 unless {selector} offset {window})"
         f"\n  unless on ($by, instance) instance:redis_lock_met:{window}"
-        f"\n  or increase({selector}[{window}])"
+        f"\n  or (increase({selector}[{window}]) > 0)"
     )

@@ -13,6 +13,8 @@ from lockscope_exporter.alerts.promql import met
 
 # Both below the 5 minutes for which Prometheus takes a sample as current.
 ACQUIRES_INTERVAL, HISTORY_INTERVAL = "2m", "4m"
+# What windows of many hours add up, one sample after the other without a gap: read with a range only.
+HALF_HOURS_INTERVAL = "30m"
 # What grew over 5 minutes, recorded every 2, is in two and a half samples; over 10, every 4, likewise.
 SHARE_OF_SAMPLE = 0.4
 
@@ -23,7 +25,7 @@ def _events(level: str, metric: str, by: str) -> Record:
         f"""
         sum by ($by, {by}) (
           events({metric}_total[10m])
-        ) > 0
+        )
         """,
     )
 
@@ -36,16 +38,6 @@ EVENTS = Group(
         _events("prefix_job_type_outcome", "redis_lock_acquire", "prefix, job_type, outcome"),
         _events("prefix_job_type_outcome", "redis_lock_renew", "prefix, job_type, outcome"),
         _events("prefix_job_type_outcome", "redis_lock_release", "prefix, job_type, outcome"),
-        _events("prefix_job_type_outcome", "redis_lock_idempotency", "prefix, job_type, outcome"),
-        _events("prefix_job_type_reason", "redis_lock_retry", "prefix, job_type, reason"),
-        Record(
-            "prefix_how:redis_lock_observed_ended:increase10m",
-            """
-            max by ($by, target, db, prefix, how) (
-              events(redis_lock_observed_ended_total[10m])
-            ) > 0
-            """,
-        ),
         Record(
             "prefix_job_type:redis_lock_acquire_failed:increase10m",
             """
@@ -60,6 +52,24 @@ EVENTS = Group(
             prefix_job_type:redis_lock_acquire_failed:increase10m
             / sum by ($by, prefix, job_type) (
               prefix_job_type_outcome:redis_lock_acquire:increase10m{outcome!="contended"}
+            )
+            """,
+        ),
+        Record("prefix:redis_lock_waiters:sum", "sum by ($by, prefix) (redis_lock_waiters)"),
+    ),
+)
+
+# What no alert that wakes someone reads.
+SLOW_EVENTS = Group(
+    "lockscope.events-slow",
+    (
+        _events("prefix_job_type_outcome", "redis_lock_idempotency", "prefix, job_type, outcome"),
+        _events("prefix_job_type_reason", "redis_lock_retry", "prefix, job_type, reason"),
+        Record(
+            "prefix_how:redis_lock_observed_ended:increase10m",
+            """
+            max by ($by, target, db, prefix, how) (
+              events(redis_lock_observed_ended_total{how=~"released|expired"}[10m])
             )
             """,
         ),
@@ -83,6 +93,33 @@ EVENTS = Group(
             )
             """,
         ),
+    ),
+    interval=ACQUIRES_INTERVAL,
+)
+
+ACQUIRES = Group(
+    "lockscope.history-acquire",
+    (
+        Record(
+            "instance_prefix_outcome:redis_lock_acquire:increase5m",
+            """
+            sum by ($by, instance, prefix, outcome) (
+              events(redis_lock_acquire_total{outcome!="contended"}[5m])
+            )
+            """,
+        ),
+        Record(
+            "prefix:redis_lock_acquire_valid:increase5m",
+            "sum by ($by, prefix) (instance_prefix_outcome:redis_lock_acquire:increase5m)",
+        ),
+        Record(
+            "prefix:redis_lock_acquire_failed:increase5m",
+            """
+            sum by ($by, prefix) (
+              instance_prefix_outcome:redis_lock_acquire:increase5m{outcome=~"timeout|error"}
+            )
+            """,
+        ),
         # Seconds a second: how many calls wait, and how many locks are held, on average.
         Record(
             "prefix:redis_lock_acquire_wait_seconds:rate10m",
@@ -96,47 +133,30 @@ EVENTS = Group(
             "prefix:redis_lock_hold_seconds:rate10m",
             "sum by ($by, prefix) (rate(redis_lock_hold_seconds_sum[10m])) > 0",
         ),
-        Record("prefix:redis_lock_waiters:sum", "sum by ($by, prefix) (redis_lock_waiters)"),
-    ),
-)
-
-ACQUIRES = Group(
-    "lockscope.history-acquire",
-    (
-        Record(
-            "instance_prefix:redis_lock_acquire_valid:increase5m",
-            """
-            sum by ($by, instance, prefix) (
-              events(redis_lock_acquire_total{outcome!="contended"}[5m])
-            ) > 0
-            """,
-        ),
-        Record(
-            "instance_prefix:redis_lock_acquire_failed:increase5m",
-            """
-            sum by ($by, instance, prefix) (
-              events(redis_lock_acquire_total{outcome=~"timeout|error"}[5m])
-            ) > 0
-            """,
-        ),
-        Record(
-            "prefix:redis_lock_acquire_valid:increase5m",
-            "sum by ($by, prefix) (instance_prefix:redis_lock_acquire_valid:increase5m)",
-        ),
-        Record(
-            "prefix:redis_lock_acquire_failed:increase5m",
-            "sum by ($by, prefix) (instance_prefix:redis_lock_acquire_failed:increase5m)",
-        ),
-        # What each family is used to: the day before without the last hour, or trouble would be its own norm.
-        Record(
-            "prefix:redis_lock_acquire_failed:ratio1d",
-            """
-            sum_over_time(prefix:redis_lock_acquire_failed:increase5m[1d] offset 1h)
-            / sum_over_time(prefix:redis_lock_acquire_valid:increase5m[1d] offset 1h)
-            """,
-        ),
     ),
     interval=ACQUIRES_INTERVAL,
+)
+
+
+def _half_hour(level_and_metric: str, sampled: str) -> Record:
+    """Return the rule that makes half an hour's growth out of growths that overlap."""
+    return Record(
+        f"{level_and_metric}:increase30m",
+        f"{SHARE_OF_SAMPLE} * sum_over_time({level_and_metric}:{sampled}[30m])",
+    )
+
+
+HALF_HOURS = Group(
+    "lockscope.half-hours",
+    (
+        _half_hour("prefix:redis_lock_acquire_valid", "increase5m"),
+        _half_hour("prefix:redis_lock_acquire_failed", "increase5m"),
+        _half_hour("prefix_outcome:redis_lock_idempotency", "increase10m"),
+        _half_hour("prefix:redis_lock_observed_expired", "increase10m"),
+        _half_hour("prefix:redis_lock_observed_released", "increase10m"),
+        Record("prefix:redis_lock_keys:peak30m", "max_over_time(prefix:redis_lock_keys:min30m[30m])"),
+    ),
+    interval=HALF_HOURS_INTERVAL,
 )
 
 
@@ -150,22 +170,40 @@ def _grown(level_and_metric: str, series: str) -> Record:
 HISTORY = Group(
     "lockscope.history",
     (
+        # What each family is used to: the day before without the last hour, or trouble would be its own norm.
         Record(
-            "prefix_outcome:redis_lock_idempotency:increase10m",
-            "sum by ($by, prefix, outcome) (prefix_job_type_outcome:redis_lock_idempotency:increase10m)",
+            "prefix:redis_lock_acquire_failed:ratio1d",
+            """
+            sum_over_time(prefix:redis_lock_acquire_failed:increase30m[1d] offset 1h)
+            / sum_over_time(prefix:redis_lock_acquire_valid:increase30m[1d] offset 1h)
+            """,
         ),
         Record(
             "prefix:redis_lock_idempotency_duplicate:ratio1d",
             """
             sum by ($by, prefix) (
               sum_over_time(
-                prefix_outcome:redis_lock_idempotency:increase10m{outcome="duplicate"}[1d] offset 1h
+                prefix_outcome:redis_lock_idempotency:increase30m{outcome="duplicate"}[1d] offset 1h
               )
             )
             / sum by ($by, prefix) (
-              sum_over_time(prefix_outcome:redis_lock_idempotency:increase10m[1d] offset 1h)
+              sum_over_time(prefix_outcome:redis_lock_idempotency:increase30m[1d] offset 1h)
             )
             """,
+        ),
+        Record(
+            "prefix:redis_lock_observed_expired:ratio1d",
+            """
+            sum_over_time(prefix:redis_lock_observed_expired:increase30m[1d] offset 1h)
+            / (
+              sum_over_time(prefix:redis_lock_observed_expired:increase30m[1d] offset 1h)
+              + sum_over_time(prefix:redis_lock_observed_released:increase30m[1d] offset 1h)
+            )
+            """,
+        ),
+        Record(
+            "prefix_outcome:redis_lock_idempotency:increase10m",
+            "sum by ($by, prefix, outcome) (prefix_job_type_outcome:redis_lock_idempotency:increase10m)",
         ),
         Record(
             "prefix:redis_lock_observed_expired:increase10m",
@@ -184,16 +222,6 @@ HISTORY = Group(
             """,
         ),
         Record(
-            "prefix:redis_lock_observed_expired:ratio1d",
-            """
-            sum_over_time(prefix:redis_lock_observed_expired:increase10m[1d] offset 1h)
-            / (
-              sum_over_time(prefix:redis_lock_observed_expired:increase10m[1d] offset 1h)
-              + sum_over_time(prefix:redis_lock_observed_released:increase10m[1d] offset 1h)
-            )
-            """,
-        ),
-        Record(
             "prefix:redis_lock_keys:max",
             """
             max by ($by, target, db, prefix) (
@@ -208,7 +236,6 @@ HISTORY = Group(
             'redis_lock_renew_headroom_ratio_bucket{le="0.2"}',
         ),
         _grown("prefix_job_type:redis_lock_ttl_used", "redis_lock_ttl_used_ratio_count"),
-        _grown("prefix_job_type:redis_lock_ttl_used_loose", 'redis_lock_ttl_used_ratio_bucket{le="0.1"}'),
         Record(
             "prefix_job_type:redis_lock_ttl_used_tight:increase10m",
             """
@@ -217,8 +244,24 @@ HISTORY = Group(
             > 0
             """,
         ),
-        _grown("prefix_job_type:redis_lock_ttl_used_sum", "redis_lock_ttl_used_ratio_sum"),
-        _grown("prefix_job_type:redis_lock_hold_seconds_sum", "redis_lock_hold_seconds_sum"),
+        # Held time by share of the TTL used is the TTL. Most locks have a short one and need no series here.
+        Record(
+            "prefix_job_type:redis_lock_ttl_used_of_long:increase10m",
+            """
+            prefix_job_type:redis_lock_ttl_used:increase10m
+            and
+              sum by ($by, prefix, job_type) (increase(redis_lock_hold_seconds_sum[10m]))
+              / sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_sum[10m]))
+              >= ${loose_ttl_seconds}
+            """,
+        ),
+        Record(
+            "prefix_job_type:redis_lock_ttl_used_loose:increase10m",
+            """
+            sum by ($by, prefix, job_type) (increase(redis_lock_ttl_used_ratio_bucket{le="0.1"}[10m])) > 0
+            and prefix_job_type:redis_lock_ttl_used_of_long:increase10m
+            """,
+        ),
     ),
     interval=HISTORY_INTERVAL,
 )

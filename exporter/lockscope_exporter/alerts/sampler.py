@@ -26,7 +26,11 @@ SERVER = Group(
         Alert(
             name="RedisLockEvicted",
             severity="critical",
-            expr='prefix_how:redis_lock_observed_ended:increase10m{how="evicted"} > 0',
+            expr="""
+            max by ($by, target, db, prefix) (
+              events(redis_lock_observed_ended_total{how="evicted"}[10m])
+            ) > 0
+            """,
             keep="10m",
             about="state",
             summary="Redis evicted {{ $value | humanize }} locks of {{ $labels.prefix }}",
@@ -67,7 +71,7 @@ SAMPLER = Group(
             expr="""
             max by ($by, target) (
               group by ($by, instance, target) (last_over_time(redis_lock_up[1d]))
-              * on ($by, instance) group_left () up
+              * on ($by, instance) group_left () max by ($by, instance) (up)
             ) == 0
             """,
             pending="2m",

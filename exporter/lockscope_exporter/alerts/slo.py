@@ -17,13 +17,15 @@ WINDOWS: tuple[tuple[Severity, str, str, float], ...] = (
     ("warning", "1d", "2h", 3),
     ("warning", "3d", "6h", 1),
 )
+# What wakes someone adds up samples of every two minutes; a ticket may come half an hour later.
+_GROWTH: dict[Severity, str] = {"critical": "increase5m", "warning": "increase30m"}
 
 
 def _burn(severity: Severity, long: str, short: str, factor: float) -> Alert:
     def ratio(window: str) -> str:
         return (
-            f"sum_over_time(prefix:redis_lock_acquire_failed:increase5m[{window}])"
-            f" / sum_over_time(prefix:redis_lock_acquire_valid:increase5m[{window}])"
+            f"sum_over_time(prefix:redis_lock_acquire_failed:{_GROWTH[severity]}[{window}])"
+            f" / sum_over_time(prefix:redis_lock_acquire_valid:{_GROWTH[severity]}[{window}])"
         )
 
     budget = f"({factor:g} * (1 - prefix:redis_lock_acquire_objective:ratio))"

@@ -103,7 +103,7 @@ STATE = Group(
               and sum by ($by, target, db, prefix) (
                 prefix_how:redis_lock_observed_ended:increase10m{how="expired"}
               ) >= ${expired}
-              and sum_over_time(prefix:redis_lock_observed_released:increase10m[1d]) > 0
+              and sum_over_time(prefix:redis_lock_observed_released:increase30m[1d]) > 0
             )
             unless prefix:redis_lock_observed_expired:ratio10m
               <= ${spike_factor} * prefix:redis_lock_observed_expired:ratio1d

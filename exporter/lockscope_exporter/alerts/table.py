@@ -6,13 +6,13 @@ from lockscope_exporter.alerts.acquire import ACQUIRE
 from lockscope_exporter.alerts.lease import LEASE
 from lockscope_exporter.alerts.model import Alert, Group
 from lockscope_exporter.alerts.queues import QUEUES
-from lockscope_exporter.alerts.recording import ACQUIRES, EVENTS, HISTORY
+from lockscope_exporter.alerts.recording import ACQUIRES, EVENTS, HALF_HOURS, HISTORY, SLOW_EVENTS
 from lockscope_exporter.alerts.sampler import SAMPLER, SERVER
 from lockscope_exporter.alerts.slo import SLO
 from lockscope_exporter.alerts.state import STATE
 from lockscope_exporter.alerts.trends import TRENDS
 
-RECORDING: tuple[Group, ...] = (EVENTS, ACQUIRES, HISTORY)
+RECORDING: tuple[Group, ...] = (EVENTS, SLOW_EVENTS, ACQUIRES, HALF_HOURS, HISTORY)
 ALERTING: tuple[Group, ...] = (ACQUIRE, LEASE, STATE, QUEUES, TRENDS, SLO, SERVER, SAMPLER)
 GROUPS: tuple[Group, ...] = (*RECORDING, *ALERTING)
 

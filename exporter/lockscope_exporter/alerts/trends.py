@@ -64,15 +64,11 @@ TRENDS = Group(
             expr=f"""
             (
               sum_over_time(prefix_job_type:redis_lock_ttl_used_loose:increase10m[6h])
-              / sum_over_time(prefix_job_type:redis_lock_ttl_used:increase10m[6h])
+              / sum_over_time(prefix_job_type:redis_lock_ttl_used_of_long:increase10m[6h])
               > ${{loose_hold_ratio}}
               and
                 {SHARE_OF_SAMPLE} * sum_over_time(prefix_job_type:redis_lock_ttl_used_loose:increase10m[6h])
                 >= ${{loose_holds}}
-              and
-                sum_over_time(prefix_job_type:redis_lock_hold_seconds_sum:increase10m[6h])
-                / sum_over_time(prefix_job_type:redis_lock_ttl_used_sum:increase10m[6h])
-                >= ${{loose_ttl_seconds}}
             )
             unless sum_over_time(prefix_job_type:redis_lock_renew_headroom:increase10m[6h]) > 0
             """,
@@ -93,15 +89,19 @@ TRENDS = Group(
         Alert(
             name="RedisLockKeysGrowing",
             severity="warning",
+            # The fewest keys of each half hour above those of the one before, the last far above the first.
             expr="""
             (
-              prefix:redis_lock_keys:min30m >= ${growth_factor} * prefix:redis_lock_keys:min30m offset 90m
-              and prefix:redis_lock_keys:min30m - prefix:redis_lock_keys:min30m offset 90m >= ${growth_keys}
-              and prefix:redis_lock_keys:min30m > prefix:redis_lock_keys:min30m offset 30m
-              and (prefix:redis_lock_keys:min30m offset 30m > prefix:redis_lock_keys:min30m offset 60m)
-              and (prefix:redis_lock_keys:min30m offset 60m > prefix:redis_lock_keys:min30m offset 90m)
+              prefix:redis_lock_keys:min30m
+                > (
+                  prefix:redis_lock_keys:min30m offset 30m
+                  > (prefix:redis_lock_keys:min30m offset 60m > prefix:redis_lock_keys:min30m offset 90m)
+                )
+                >= ${growth_factor} * prefix:redis_lock_keys:min30m offset 90m
+                >= ${growth_keys} + prefix:redis_lock_keys:min30m offset 90m
             )
-            unless max_over_time(prefix:redis_lock_keys:min30m[1d] offset 2h) >= prefix:redis_lock_keys:min30m
+            unless
+              max_over_time(prefix:redis_lock_keys:peak30m[1d] offset 2h) >= prefix:redis_lock_keys:min30m
             """,
             keep="15m",
             about="state",

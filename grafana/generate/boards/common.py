@@ -10,8 +10,10 @@ NO_EXPORTER = "no exporter"
 NO_WORKER = "no worker"
 NO_RULES = "no recording rules"
 
-FAILED_RECORDED = recorded("instance_prefix:redis_lock_acquire_failed:increase5m")
-VALID_RECORDED = recorded("instance_prefix:redis_lock_acquire_valid:increase5m")
+VALID_RECORDED = recorded("instance_prefix_outcome:redis_lock_acquire:increase5m")
+FAILED_RECORDED = recorded(
+    "instance_prefix_outcome:redis_lock_acquire:increase5m", 'outcome=~"timeout|error"'
+)
 OBJECTIVE = recorded("instance_prefix:redis_lock_acquire_objective:ratio")
 
 

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from grafana.generate.cases.kit import CRON, LONG, ORDER, REPORT, WORKERS_2, Case, Text, seen, shim
+from grafana.generate.cases.kit import (
+    CRON,
+    EXPORTER,
+    EXPORTER_2,
+    LONG,
+    ORDER,
+    REPORT,
+    WORKERS_2,
+    Case,
+    Text,
+    node,
+    seen,
+    shim,
+)
 
 ACQUIRE_TOTAL = "redis_lock_acquire_total"
 ACQUIRED, CONTENDED = 'outcome="acquired"', 'outcome="contended"'
@@ -84,6 +97,22 @@ _SPIKES = (
         {shim(ACQUIRE_TOTAL, TIMEOUT, who=WORKERS_2): "0x5 _x15 400x20"},
         {"24m": [], "35m": []},
         up={f"up{{{WORKERS_2}}}": "1x5 0x15 1x20"},
+    ),
+    Case(
+        _SPIKE,
+        "restart",
+        "workers without a port, by an exporter in a new pod that counts the journal from its beginning",
+        {
+            shim(ACQUIRE_TOTAL, TIMEOUT, who=EXPORTER): "400x15 stale",
+            shim(ACQUIRE_TOTAL, TIMEOUT, who=EXPORTER_2): "_x15 400x30",
+            node("redis_lock_up"): "1x15 stale",
+            node("redis_lock_up", EXPORTER_2): "_x15 1x30",
+        },
+        {"18m": [], "24m": [], "35m": []},
+        up={
+            f"up{{{EXPORTER_2}}}": "_x15 1x30",
+            f"process_start_time_seconds{{{EXPORTER_2}}}": "_x15 900x30",
+        },
     ),
     Case(_SPIKE, "absent", "no worker reports", {}, {"30m": []}),
     Case(

@@ -91,7 +91,6 @@ _EVICTIONS = (
                 "target": "default",
                 "db": "0",
                 "prefix": ORDER,
-                "how": "evicted",
                 "about": "state",
                 "severity": "critical",
             },

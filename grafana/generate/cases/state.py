@@ -13,6 +13,7 @@ from grafana.generate.cases.kit import (
     WORKERS_2,
     Case,
     Text,
+    node,
     seen,
     shim,
 )
@@ -404,6 +405,22 @@ _OVERLAPS = (
         },
         {"17m": [], "30m": []},
         up={f"up{{{WORKERS_2}}}": "_x15 1x30"},
+    ),
+    Case(
+        _OVERLAP,
+        "restart",
+        "an exporter in a new pod counts the journal from its beginning",
+        {
+            seen(OVERLAP_TOTAL): "6x15 stale",
+            seen(OVERLAP_TOTAL, who=EXPORTER_2): "_x15 6x30",
+            node("redis_lock_up"): "1x15 stale",
+            node("redis_lock_up", EXPORTER_2): "_x15 1x30",
+        },
+        {"16m": [], "18m": [], "24m": [], "30m": []},
+        up={
+            f"up{{{EXPORTER_2}}}": "_x15 1x30",
+            f"process_start_time_seconds{{{EXPORTER_2}}}": "_x15 900x30",
+        },
     ),
     Case(_OVERLAP, "absent", "no exporter reports", {}, {"20m": []}),
     Case(
