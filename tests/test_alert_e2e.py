@@ -28,7 +28,22 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 SCALE = 1 / 100
 TEN_MINUTES = 600 * SCALE
-ROLES = ("healthy", "hold", "want", "renew", "duplicate", "hot")
+SCRAPED = (
+    "healthy",
+    "hold",
+    "want",
+    "renew",
+    "duplicate",
+    "hot",
+    "misfit",
+    "crowd",
+    "families",
+    "stall",
+    "flood",
+)
+# Two processes of one role, known by their journal only.
+UNSCRAPED = ("clash", "clash-too")
+EXPORTERS = ("main", "spare", "pause", "evict")
 
 # What each fault must raise: alert and prefix, or job where the alert has no prefix.
 EXPECTED = {
@@ -42,6 +57,25 @@ EXPECTED = {
     ("RedisLockDuplicatesSurge", "charge:*"): "the same jobs delivered again",
     ("RedisLockExporterDown", "lockscope-spare"): "exporter stopped",
     ("RedisLockContentionHigh", "lock:hot:*"): "six workers want one lock",
+    ("RedisLockAcquireFailureSpike", "lock:kill:*"): "everybody who waits for it gives up",
+    ("RedisLockAcquireSLOBurn", "lock:kill:*"): "everybody who waits for it gives up",
+    ("RedisLockBackendErrors", "lock:renew:*"): "Redis paused while locks are renewed",
+    ("RedisLockJournalDropping", "workers"): "more events than the paused Redis takes",
+    ("RedisLockOwnershipLost", "lock:lost:*"): "jobs that outlive their TTL",
+    ("RedisLockReleaseFailing", "lock:lost:*"): "jobs that outlive their TTL",
+    ("RedisLockEndedByExpiry", "lock:lost:*"): "jobs that outlive their TTL",
+    ("RedisLockTTLTooShort", "lock:tight:*"): "jobs that nearly outlive their TTL",
+    ("RedisLockTTLHeadroomLow", "lock:late:*"): "renewals just before the TTL is over",
+    ("RedisLockOverlap", "lock:clash:*"): "two processes work under one lock",
+    ("RedisLockWeakOwner", "lock:weak:*"): "constant owner values",
+    ("RedisLockStalled", "lock:stall:*"): "a renewing process stopped with SIGSTOP",
+    ("RedisLockRetryStorm", "lock:storm:*"): "a job retried ten times a second",
+    ("RedisLockStarved", "lock:starved:*"): "nobody gets a lock that is held for too long",
+    ("RedisLockWaitersGrowing", "lock:crowd:*"): "one more waits again and again",
+    ("RedisLockIdempotencyStarving", "stuck:*"): "a first run that never ends",
+    ("RedisLockHoldNearVisibilityTimeout", "lock:queue:*"): "held until the job is delivered again",
+    ("RedisLockProgressStale", "job:*:progress"): "a running job that falls silent",
+    ("RedisLockPrefixOverflow", "workers"): "more families than a process may tell apart",
 }
 
 
@@ -51,22 +85,17 @@ class World:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.main, self.paused, self.small = (RedisServer(port=None) for _ in range(3))
-        self.ports = {name: free_port() for name in (*ROLES, "main", "pause", "evict", "spare")}
+        self.ports = {name: free_port() for name in (*SCRAPED, *UNSCRAPED, *EXPORTERS)}
         self.processes: dict[str, Process] = {}
         self.client = self.main.client()
-        for name, server in (
-            ("main", self.main),
-            ("spare", self.main),
-            ("pause", self.paused),
-            ("evict", self.small),
-        ):
-            self.start_exporter(name, server)
+        self.start_exporters()
         self.receiver = WebhookReceiver()
         self.alertmanager = AlertmanagerServer(path / "alertmanager", self._routing())
-        write_rules(path / "rules", RuleOptions(window_scale=SCALE))
+        options = RuleOptions(window_scale=SCALE, visibility_timeouts={"lock:queue:*": 2})
+        write_rules(path / "rules", options)
         exporters = [
             {"job_name": f"lockscope-{name}", "static_configs": [{"targets": [self.address(name)]}]}
-            for name in ("main", "spare", "pause", "evict")
+            for name in EXPORTERS
         ]
         workers = {"job_name": "workers", "file_sd_configs": [{"files": [str(path / "workers.json")]}]}
         workers["file_sd_configs"][0]["refresh_interval"] = "1s"
@@ -77,32 +106,45 @@ class World:
             interval="500ms",
             alertmanager=self.alertmanager.address,
         )
-        for name in ("main", "spare", "pause", "evict"):
+        for name in EXPORTERS:
             wait_until(lambda name=name: ready(f"http://{self.address(name)}/-/ready"), timeout=60)
 
     def address(self, name: str) -> str:
         """Return where an exporter or a worker serves its metrics."""
         return f"127.0.0.1:{self.ports[name]}"
 
+    def start_exporters(self) -> None:
+        """Start the exporters that do not run."""
+        servers = {"main": self.main, "spare": self.main, "pause": self.paused, "evict": self.small}
+        for name in servers.keys() - self.processes.keys():
+            self.start_exporter(name, servers[name])
+
     def start_exporter(self, name: str, server: RedisServer) -> None:
-        """Start an exporter, for locks whose hold is known to be short in one family."""
-        command = [sys.executable, "-m", "lockscope_exporter", "export", "--redis-url", server.url]
-        command += [
-            "--listen",
-            self.address(name),
-            "--expected-hold",
-            "lock:slow:*=500ms",
-            "--timeout",
-            "500ms",
-        ]
+        """Start an exporter, for locks whose hold is known to be short in two families."""
+        options = {
+            "--redis-url": server.url,
+            "--listen": self.address(name),
+            "--timeout": "500ms",
+            "--progress": "job:*:progress",
+            "--progress-stale-after": "2s",
+        }
+        command = [sys.executable, "-m", "lockscope_exporter", "export"]
+        command += [word for pair in options.items() for word in pair]
+        for family in ("slow", "starved"):
+            command += ["--expected-hold", f"lock:{family}:*=500ms"]
+        if name == "main":
+            command.append("--journal")
         self.processes[name] = Process(command, self.path / f"{name}.log")
 
     def start_workers(self, roles: dict[str, RedisServer]) -> None:
         """Start worker processes and let Prometheus find them once they work."""
         script = Path(__file__).with_name("alert_workers.py")
+        journals = dict.fromkeys(UNSCRAPED, self.main.url) | {"flood": self.paused.url}
         for role, server in roles.items():
-            command = [sys.executable, str(script), role, server.url, str(self.ports[role])]
-            self.processes[role] = Process(command, self.path / f"{role}.log")
+            command = [sys.executable, str(script), role.partition("-")[0], server.url, str(self.ports[role])]
+            command += [journals[role]] if role in journals else []
+            env = {"LOCKSCOPE_MAX_PREFIXES": "3"} if role == "families" else {}
+            self.processes[role] = Process(command, self.path / f"{role}.log", env)
         for role in roles:
             wait_until(lambda role=role: ready(f"http://{self.address(role)}/metrics"), timeout=60)
         self._name_workers()
@@ -113,7 +155,7 @@ class World:
         self._name_workers()
 
     def _name_workers(self) -> None:
-        running = [self.address(role) for role in ROLES if role in self.processes]
+        running = [self.address(role) for role in SCRAPED if role in self.processes]
         part = self.path / "workers.part"
         part.write_text(json.dumps([{"targets": running}]))
         part.rename(self.path / "workers.json")
@@ -157,14 +199,48 @@ def world(tmp_path: Path) -> Iterator[World]:
     world.close()
 
 
+HELD = ("kill", "gone", "slow", "forever", "queue", "storm", "starved", "crowd")
+
+
 def break_everything(world: World) -> None:
     """Inject each fault."""
-    world.start_workers(
-        dict.fromkeys(("hold", "want", "duplicate", "hot"), world.main) | {"renew": world.paused}
-    )
+    on_paused = dict.fromkeys(("renew", "flood"), world.paused)
+    others = ("hold", "want", "duplicate", "hot", "misfit", "crowd", "families", "stall", *UNSCRAPED)
+    world.start_workers(dict.fromkeys(others, world.main) | on_paused)
     wait_until(lambda: world.client.exists("holding"), timeout=20)
     world.client.persist("lock:forever:1")
+    world.client.mset({f"lock:weak:{number}": "1" for number in range(3)})
+    for number in range(3):
+        world.client.expire(f"lock:weak:{number}", 600)
+    world.client.hset("job:2:progress", mapping={"status": "running", "updated_at": time.time()})
     world.stop("spare")
+    fill_memory(world)
+    # What is said of a living holder, before it is killed.
+    alive = {
+        ("RedisLockHeldTooLong", "lock:slow:*"),
+        ("RedisLockHoldNearVisibilityTimeout", "lock:queue:*"),
+        ("RedisLockNoTTL", "lock:forever:*"),
+        ("RedisLockRetryStorm", "lock:storm:*"),
+        ("RedisLockStarved", "lock:starved:*"),
+        ("RedisLockWaitersGrowing", "lock:crowd:*"),
+    }
+    await_webhook(world, lambda: sorted(alive - world.statuses().keys()), 90)
+    world.stop("hold", signal.SIGKILL)
+    world.processes["stall"].popen.send_signal(signal.SIGSTOP)
+    # Long enough for renewals to fail, short enough for the exporter to find Redis again.
+    world.paused.signal(signal.SIGSTOP)
+    world.processes["flood"].popen.send_signal(signal.SIGUSR1)
+    unanswered = {
+        ("RedisLockRenewFailing", "lock:renew:*"),
+        ("RedisLockBackendErrors", "lock:renew:*"),
+        ("RedisLockJournalDropping", ""),
+    }
+    wait_until(lambda: unanswered <= world.prometheus.firing(), timeout=30, every=0.2)
+    world.paused.signal(signal.SIGCONT)
+
+
+def fill_memory(world: World) -> None:
+    """Let Redis evict locks that the exporter knows."""
     small = world.small.client()
     small.config_set("maxmemory-policy", "allkeys-random")
     small.config_set("maxmemory", "100mb")
@@ -174,34 +250,28 @@ def break_everything(world: World) -> None:
     wait_until(
         lambda: world.prometheus.query(watched), timeout=20, every=0.2, what="the exporter sees the locks"
     )
-    slow = 'redis_lock_oldest_age_seconds{prefix="lock:slow:*"} > 1.5'
-    wait_until(lambda: world.prometheus.query(slow), timeout=20, every=0.2)
-    world.stop("hold", signal.SIGKILL)
     unsafe = 'redis_lock_server_eviction_safe{job="lockscope-evict"} == 0'
     wait_until(lambda: world.prometheus.query(unsafe), timeout=30, every=0.2)
     small.config_set("maxmemory", small.info("memory")["used_memory"] + 200_000)
     for number in range(400):
         small.set(f"filler:{number}", "x" * 4000)
     small.close()
-    # Long enough for renewals to fail, short enough for the exporter to find Redis again.
-    world.paused.signal(signal.SIGSTOP)
-    wait_until(
-        lambda: ("RedisLockRenewFailing", "lock:renew:*") in world.prometheus.firing(), timeout=20, every=0.2
-    )
-    world.paused.signal(signal.SIGCONT)
 
 
 def repair_everything(world: World) -> None:
     """Repair each fault, as an operator would."""
-    for role in ("want", "duplicate", "hot", "renew"):
+    world.processes["stall"].popen.send_signal(signal.SIGCONT)
+    for role in ("want", "duplicate", "hot", "renew", "misfit", "crowd", "families", "flood", *UNSCRAPED):
         world.stop(role)
-    world.client.delete("lock:kill:1", "lock:gone:1", "lock:slow:1", "lock:forever:1")
+    world.client.delete(*(f"lock:{family}:1" for family in HELD))
+    world.client.delete(*(f"lock:weak:{number}" for number in range(3)))
+    world.client.hset("job:2:progress", "status", "completed")
     small = world.small.client()
     small.config_set("maxmemory-policy", "noeviction")
     small.config_set("maxmemory", 0)
     small.flushdb()
     small.close()
-    world.start_exporter("spare", world.main)
+    world.start_exporters()
 
 
 def await_webhook(world: World, lacking: Callable[[], list[tuple[str, str]]], timeout: float) -> None:
@@ -230,7 +300,7 @@ def test_faults_raise_their_alerts_and_repairs_resolve_them(world: World) -> Non
         known = world.statuses()
         return [alert for alert in EXPECTED if alert not in known]
 
-    await_webhook(world, missing, 60)
+    await_webhook(world, missing, 120)
     muted = {
         (alert["labels"]["alertname"], alert["labels"].get("prefix"))
         for alert in world.alertmanager.alerts()
@@ -244,5 +314,12 @@ def test_faults_raise_their_alerts_and_repairs_resolve_them(world: World) -> Non
         known = world.statuses()
         return [alert for alert in EXPECTED if known[alert] != "resolved"]
 
-    await_webhook(world, unresolved, 90)
+    await_webhook(world, unresolved, 120)
+
+    absent = ("RedisLockExporterAbsent", "")
+    for name in EXPORTERS:
+        world.stop(name)
+    await_webhook(world, lambda: [] if absent in world.statuses() else [absent], 60)
+    world.start_exporters()
+    await_webhook(world, lambda: [] if world.statuses()[absent] == "resolved" else [absent], 60)
     assert world.processes["healthy"].popen.poll() is None
