@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import shutil
+import signal
 import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 import pytest
 import yaml
 
+from commands import SCRIPT, Exporter
 from lockscope.catalog import BY_NAME
 from lockscope_exporter.alerts import ALERT_NAMES, THRESHOLDS, compile_rules
 from lockscope_exporter.cli.group import LazyGroup
+from servers import Process, wait_until
+
+if TYPE_CHECKING:
+    import redis
+
+    from servers import RedisServer
 
 FOLDER = Path(__file__).parents[1] / "docs" / "runbooks"
 SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation", "False positives"]
@@ -87,7 +98,7 @@ def test_queries_are_valid_and_name_what_exists(tmp_path: Path) -> None:
 def test_commands_exist(alert: str) -> None:
     """Each command line is one of lockscope's commands with its options, or an operator's own tool."""
     for line in commands(alert):
-        program, *arguments = line.replace("'", "").split()
+        program, *arguments = re.sub(r"^LOCKSCOPE_\w+=\S+ ", "", line).replace("'", "").split()
         if program in FOREIGN:
             continue
         assert program == "lockscope", line
@@ -97,6 +108,56 @@ def test_commands_exist(alert: str) -> None:
         known = {name for parameter in command.params for name in parameter.opts}
         given = {argument for argument in arguments if argument.startswith("--")}
         assert given <= known, line
+
+
+ENDLESS = ("lockscope watch",)  # what goes on until it is stopped
+COMMANDS = sorted({line for alert in ALERT_NAMES for line in commands(alert)})
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS if not line.startswith("curl")])
+def test_commands_run_as_they_are_written(
+    line: str, server: RedisServer, client: redis.Redis, tmp_path: Path
+) -> None:
+    """Each command line runs in a shell on a Redis with locks; it ends well or with a finding."""
+    client.set("lock:order:4711", "5f1e63b8-4d5a-11ef-9b1c-0242ac120002", px=600_000)
+    client.set("lock:order:4712", "6f1e63b8-4d5a-11ef-9b1c-0242ac120002")
+    # The same words, on this machine's Redis.
+    words = line.replace("redis-cli", f"redis-cli -s {shlex.quote(server.socket)}")
+    path = f"{Path(SCRIPT).parent}{os.pathsep}{os.environ['PATH']}"
+    process = Process(
+        ["bash", "-c", words], tmp_path / "log", {"PATH": path, "LOCKSCOPE_REDIS_URL": server.url}
+    )
+    try:
+        if line in ENDLESS:
+            # Without a terminal, watch says what happens.
+            happened = iter(range(10_000))
+            wait_until(
+                lambda: client.set(f"lock:order:{next(happened)}", "t", px=200) and process.output().strip(),
+                timeout=60,
+                every=0.2,
+                what=line,
+            )
+            assert process.popen.poll() is None, process.output()
+            process.stop(signal.SIGINT)
+        else:
+            assert process.popen.wait(120) in (0, 1), process.output()
+            assert process.output().strip(), line
+    finally:
+        process.stop()
+    assert "Traceback" not in process.output()
+    assert "ERR" not in process.output()
+
+
+@pytest.mark.parametrize("line", [line for line in COMMANDS if line.startswith("curl")])
+def test_exporter_answers_as_the_runbooks_ask(line: str, server: RedisServer) -> None:
+    """Each curl line gets an answer of an exporter, whose default port it names."""
+    assert "http://localhost:9963/" in line
+    with Exporter(server.url) as exporter:
+        exporter.wait_ready()
+        words = shlex.split(line.replace("http://localhost:9963", exporter.url))
+        result = subprocess.run([*words, "--fail"], capture_output=True, text=True, check=False, timeout=60)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip()
 
 
 @pytest.mark.parametrize("alert", ALERT_NAMES)
