@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-import threading
 import weakref
 from typing import Any
 
 import redis
 import redis.asyncio
 
+from lockscope.guards import guard
+
 _URL = "LOCKSCOPE_REDIS_URL"
-_gate = threading.Lock()
+_gate = guard()
 _blocking: dict[str, redis.Redis] = {}
 # Connections of an asyncio client belong to the event loop that opened them.
 _by_loop: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, Any]] = weakref.WeakKeyDictionary()

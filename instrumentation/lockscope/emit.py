@@ -11,6 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
+from lockscope.guards import guard
 from lockscope.interrupts import interrupts
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Background:
         self._emit = Emitter((sink,))
         self._size = size
         self._pid = 0
-        self._lock = threading.Lock()
+        self._lock = guard()
         self._queue: queue.SimpleQueue[LockEvent | None] = queue.SimpleQueue()
 
     @property
@@ -155,8 +156,12 @@ class Background:
             self._thread = threading.Thread(
                 target=self._run, args=(self._queue,), name=f"lockscope-{self.name}", daemon=True
             )
-            self._thread.start()
-            self._pid = os.getpid()
+            self._pid = os.getpid()  # first: a signal handler that takes a lock finds it started
+            try:
+                self._thread.start()
+            except BaseException:
+                self._pid = 0
+                raise
 
     def _run(self, events: queue.SimpleQueue[LockEvent | None]) -> None:
         while (event := events.get()) is not None:

@@ -6,6 +6,8 @@ import asyncio
 import threading
 from typing import Any, Generic, TypeVar
 
+from lockscope.guards import guard
+
 T = TypeVar("T")
 
 
@@ -18,7 +20,7 @@ class Entries(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._gate = threading.Lock()
+        self._gate = guard()
         self._entries: list[tuple[object, T]] = []
 
     def push(self, thing: T) -> None:

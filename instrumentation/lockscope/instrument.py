@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-import threading
 from typing import TYPE_CHECKING, Any, Literal
 
 from lockscope import extras, runtime
 from lockscope.emit import Background, Emitter, sink_name
+from lockscope.guards import guard
 from lockscope.prefixes import Prefixes
 from lockscope.presence import announce
 from lockscope.record import Recorder
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lockscope.settings import Settings
 
 _log = logging.getLogger("lockscope")
-_switch = threading.RLock()
+_switch = guard()
 _provisional: dict[str, Any] = {}  # what machinery started observation with, until the application does
 _helpers: Settings | None = None  # what ``ensure_recorder`` found, while only its recorder is there
 

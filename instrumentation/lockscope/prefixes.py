@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-import threading
 from typing import TYPE_CHECKING
 
 from lockscope.globs import compile_glob, escape
+from lockscope.guards import guard
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -116,7 +116,7 @@ class Prefixes:
         self.overflowed = 0
         self._known = {pattern: pattern for pattern in self.patterns}
         self._cache: dict[bytes | str, str] = {}
-        self._lock = threading.Lock()
+        self._lock = guard()
 
     def of(self, key: bytes | str) -> str:
         """Return the bounded prefix of ``key``, or ``other`` once the cap is reached."""

@@ -21,6 +21,7 @@ from weakref import WeakSet
 import redis
 
 from lockscope.endpoints import EndpointError, endpoint_of
+from lockscope.guards import guard
 from lockscope.interrupts import interrupts
 from lockscope.tokens import process
 
@@ -59,7 +60,7 @@ class Announcement:
         """Begin anew without any connection or thread, as in a forked child."""
         self.flag = UNKNOWN
         self.started = False
-        self._starting = threading.Lock()
+        self._starting = threading.RLock()  # a signal handler may take a lock as well
         self._tried = threading.Event()
         self._connection: Any = None
         self._complained = False
@@ -69,12 +70,13 @@ class Announcement:
         with self._starting:
             if not self.started:
                 # A few milliseconds of the first acquire buy tokens that prove what they say.
+                self.started = True
                 try:
                     threading.Thread(target=self._run, name="lockscope-presence", daemon=True).start()
                 except RuntimeError:  # no more threads, or the interpreter is about to end
+                    self.started = False
                     self.flag = ABSENT
                     return
-                self.started = True
         self._tried.wait(_FIRST_WAIT)
 
     def leave(self) -> None:
@@ -155,7 +157,7 @@ class Announcement:
             connection.read_response()
 
 
-_making = threading.Lock()
+_making = guard()
 _announcements: dict[tuple[object, ...], Announcement] = {}
 _NOWHERE: Final = "none"
 
@@ -205,8 +207,6 @@ def _announcement(client: Any) -> Announcement | None:
 
 
 def _in_child() -> None:
-    global _making  # noqa: PLW0603 - another thread may have held it at the fork
-    _making = threading.Lock()
     for announcement in _announcements.values():
         announcement.leave()
         announcement.refresh()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import lockscope.guards  # noqa: F401 - a child opens them before it does what is registered here
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import threading
 import time
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from lockscope.guards import guard
 
 if TYPE_CHECKING:
     from lockscope.record import Lease
@@ -133,7 +134,7 @@ class InTable(Library):
     def __init__(self) -> None:
         self._leases: dict[Any, Lease] = {}
         self._look_at = 0.0
-        self._gate = threading.Lock()
+        self._gate = guard()
 
     def identity(self, call: Call, result: Any) -> Any:
         """Return a hashable that names one acquired lock; ``result`` is ``None`` for renew and release."""
@@ -164,7 +165,7 @@ class InTable(Library):
         self._look_at = now + _LOOK_EVERY
         gone = [
             name
-            for name, lease in self._leases.items()
+            for name, lease in tuple(self._leases.items())
             if lease.deadline is not None and lease.deadline < now - _FORGET_AFTER
         ]
         return [self._leases.pop(name) for name in gone]

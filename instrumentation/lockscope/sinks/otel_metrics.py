@@ -8,7 +8,6 @@ latest when a reader collects.
 from __future__ import annotations
 
 import dataclasses
-import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -18,6 +17,7 @@ from opentelemetry.metrics import Observation
 
 from lockscope import catalog, events
 from lockscope._version import __version__
+from lockscope.guards import guard
 from lockscope.sinks.otel_attributes import ACQUIRES
 from lockscope.tally import JobTypes, Tally
 
@@ -193,7 +193,7 @@ _NUMBERS: dict[str, Callable[[Series], float]] = {
     catalog.WAITERS.name: lambda series: series.waiters,
 }
 
-_making = threading.Lock()
+_making = guard()
 _of_provider: WeakKeyDictionary[MeterProvider, _Instruments] = WeakKeyDictionary()
 _of_global: list[_Instruments] = []  # the global provider, set already or not: there is only ever one
 
