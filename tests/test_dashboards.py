@@ -186,6 +186,16 @@ def test_target_promql_and_template_label_promql_rules(tmp_path: Path) -> None:
     assert f"{len(expressions)} rules found" in result.stdout
 
 
+def test_target_logql_and_logql_auto_rules(board: dict[str, Any]) -> None:
+    """Each log query selects streams by a matcher, then filters; a range would be Grafana's own."""
+    matcher = r'\w+(=|!=|=~|!~)"[^"]*"'
+    query = re.compile(rf"\{{{matcher}(, {matcher})*\}}( \| (json|logfmt|{matcher}))*")
+    for panel in panels(board):
+        for target in panel["targets"] if panel["type"] == "logs" else []:
+            assert query.fullmatch(target["expr"]), target["expr"]
+            assert set(re.findall(r"\[([^\]]+)\]", re.sub(r'"[^"]*"', "", target["expr"]))) <= {"$__auto"}
+
+
 def test_target_rate_interval_rule(board: dict[str, Any]) -> None:
     """Each rate is taken over Grafana's rate interval."""
     for title, expr in targets(board):

@@ -2,7 +2,8 @@
 
 The history is there as in production: what was recorded for three days in blocks, the last of it and what
 was scraped in memory, so that every window reads what it reads there. A tenth of the prefixes has failures.
-Bar: all groups together under 100 ms, as if the slow ones were evaluated as often as the fast ones.
+Bar: under 100 ms, for all groups that happen to be due at one moment; beside it stands an average evaluation,
+where each slower group counts by how often it is due.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import yaml
 from lockscope.catalog import CATALOG, Metric
 from lockscope_exporter.alerts import RuleOptions
 from lockscope_exporter.alerts.build import compile_rules
+from lockscope_exporter.alerts.promql import duration_seconds
 from lockscope_exporter.alerts.recording import (
     ACQUIRES_INTERVAL,
     HALF_HOURS_INTERVAL,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 PREFIXES = 200
+SHIPPED_INTERVAL = 15  # seconds between evaluations in the shipped prometheus.yml
 SCRAPE = 15  # seconds between two samples
 STEPS = 12  # samples of a series in one answer, while the target tells what was
 SCRAPED = 900  # seconds of scraped series: their longest window is 10 minutes
@@ -228,6 +231,13 @@ def write_frequent_rules(folder: Path) -> None:
 
 def main() -> None:
     """Print the evaluation time of each group, and the dearest rules."""
+    every = {group["name"]: group.get("interval", "") for half in compile_rules() for group in half}
+
+    def share(group: str, seconds: float) -> float:
+        """Return what a group costs at each evaluation, on average, with the interval that is shipped."""
+        interval = every[group]
+        return seconds * SHIPPED_INTERVAL / duration_seconds(interval) if interval else seconds
+
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "prometheus").mkdir()
@@ -266,7 +276,8 @@ def main() -> None:
     print(f"{PREFIXES} prefixes, {len(target.names)} series scraped, one worker process and one exporter")
     for group, seconds in groups.items():
         print(f"  {group:28} {seconds * 1000:7.1f} ms")
-    print(f"  {'all (bar: 100 ms)':28} {sum(groups.values()) * 1000:7.1f} ms")
+    print(f"  {'all at one moment (bar: 100)':28} {sum(groups.values()) * 1000:7.1f} ms")
+    print(f"  {'an evaluation on average':28} {sum(map(share, groups, groups.values())) * 1000:7.1f} ms")
     print("  the dearest rules:")
     rules = sorted(((seconds, *name) for name, seconds in best.items() if name[1]), reverse=True)
     for seconds, group, rule in rules[:DEAREST]:

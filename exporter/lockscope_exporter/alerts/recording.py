@@ -120,6 +120,14 @@ ACQUIRES = Group(
             )
             """,
         ),
+        # Only of families that failed in the longest window: the others burn nothing.
+        Record(
+            "prefix:redis_lock_acquire_budget:ratio",
+            """
+            (1 - prefix:redis_lock_acquire_objective:ratio)
+            and on ($by, prefix) sum_over_time(prefix:redis_lock_acquire_failed:increase5m[3d])
+            """,
+        ),
         # Seconds a second: how many calls wait, and how many locks are held, on average.
         Record(
             "prefix:redis_lock_acquire_wait_seconds:rate10m",

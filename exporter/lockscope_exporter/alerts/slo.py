@@ -28,7 +28,7 @@ def _burn(severity: Severity, long: str, short: str, factor: float) -> Alert:
             f" / sum_over_time(prefix:redis_lock_acquire_valid:{_GROWTH[severity]}[{window}])"
         )
 
-    budget = f"({factor:g} * (1 - prefix:redis_lock_acquire_objective:ratio))"
+    budget = f"({factor:g} * prefix:redis_lock_acquire_budget:ratio)"
     return Alert(
         name="RedisLockAcquireSLOBurn",
         severity=severity,
