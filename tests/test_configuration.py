@@ -23,14 +23,16 @@ from lockscope_exporter.targets import LockPattern, Target
 
 def test_a_pattern_may_name_a_dialect():
     """``PATTERN=DIALECT`` forces the dialect, a plain pattern leaves it to recognition."""
-    assert lock_pattern("lock:*") == LockPattern(b"lock:*")
+    assert lock_pattern("lock:*") == lock_pattern("lock:*=any") == LockPattern(b"lock:*", "any")
+    assert lock_pattern("*") == LockPattern(b"*")
+    assert lock_pattern("[a-z]*") == LockPattern(b"[a-z]*")
     assert lock_pattern(" lock:*=redis-py") == LockPattern(b"lock:*", "redis-py")
 
 
 def test_an_equals_sign_may_belong_to_the_pattern():
     r"""What follows the last ``=`` is a dialect only if it looks like a name and is not escaped."""
-    assert lock_pattern("lock:k=*") == LockPattern(b"lock:k=*")
-    assert lock_pattern(r"lock:k\=v") == LockPattern(rb"lock:k\=v")
+    assert lock_pattern("lock:k=*") == LockPattern(b"lock:k=*", "any")
+    assert lock_pattern(r"lock:k\=v") == LockPattern(rb"lock:k\=v", "any")
 
 
 def test_an_unknown_dialect_is_refused_with_the_known_ones():
@@ -101,7 +103,8 @@ def test_options_become_targets_and_sampling():
         expected_hold=("lock:a:*=5s",), progress=("job:*",), progress_stale_after="2m", feed="scan",
         interval="500ms", scan_budget=10, timeout="3s", state_file="/tmp/x",
     )  # fmt: skip
-    assert options.targets() == (Target("redis://h:1/2", patterns=(LockPattern(b"lock:*"),), dbs=(0, 3)),)
+    [target] = options.targets()
+    assert target == Target("redis://h:1/2", patterns=(LockPattern(b"lock:*", "any"),), dbs=(0, 3))
     sampling = options.sampling()
     assert (sampling.prefix_patterns, sampling.max_prefixes) == (("lock:a:*",), 7)
     assert (sampling.expected_hold, sampling.progress) == ({"lock:a:*": 5.0}, ("job:*",))

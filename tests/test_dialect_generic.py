@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import lockscope
 from lockscope import tokens
-from lockscope_exporter.dialects import DIALECTS, Reading, decode, plan, wants
+from lockscope_exporter.dialects import ANY, DIALECTS, Reading, decode, plan, wants
 from lockscope_exporter.dialects.model import MAX_MEMBERS, MAX_VALUE
 
 NOW = 1_796_000_000.0
@@ -74,6 +74,43 @@ def test_an_unknown_but_plausible_lock_is_generic(reading):
 def test_counters_flags_caches_and_waiting_lists_are_no_locks(reading):
     """A name that merely contains the letters, or a value that is plainly something else, is not enough."""
     assert decode(Reading(*reading, NOW)) == ()
+
+
+@pytest.mark.parametrize("value", [b"abc", b"17", b"1", b"hello world", b"web-1", b'"abc"'])
+def test_under_a_pattern_that_the_user_named_plain_values_are_locks(value):
+    """What nothing speaks for but the user is generic, with or without expiry, of which nobody knows whether
+    it ought to be there; the built-in patterns do not take it for a lock.
+    """
+    reading = Reading(b"other:1", "string", value, None, NOW)
+    (lock,) = decode(reading, ANY)
+    assert (lock.dialect, lock.ttl_expected, lock.deadline) == ("generic", False, None)
+    assert decode(reading) == ()
+    assert len(decode(Reading(b"other:1", "string", value, NOW + 9, NOW), ANY)) == 1
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [
+        Reading(b"other:1", "string", b"0", None, NOW),
+        Reading(b"other:1:attempts", "string", b"3", None, NOW),
+        Reading(b"other:1:queue", "string", b"abc", None, NOW),
+        Reading(b"other:1", "string", b"\x80\x05K{.", None, NOW),
+        Reading(b"other:1", "string", b"[1, 2]", None, NOW),
+        Reading(b"other:1", "hash", {b"name": b"ann"}, None, NOW),
+        Reading(b"other:1", "list", None, None, NOW),
+        Reading(b"lockscope:journal", "string", b"abc", None, NOW),
+    ],
+)
+def test_under_a_pattern_that_the_user_named_counters_and_data_are_still_none(reading):
+    """Flags that are off, counters beside locks, waiting lists and serialised data stay out."""
+    assert decode(reading, ANY) == ()
+
+
+def test_a_named_pattern_recognises_libraries_as_before():
+    """A value of a known format keeps its dialect and what that says of its expiry."""
+    for value in (uuid.uuid1().hex.encode(), b"host-a:77"):
+        reading = Reading(b"lock:order:1", "string", value, None, NOW)
+        assert decode(reading, ANY) == decode(reading) != ()
 
 
 @pytest.mark.parametrize(
@@ -155,7 +192,7 @@ TYPES = st.sampled_from(["string", "hash", "zset", "set", "list", "stream", "non
     TYPES,
     VALUES,
     st.one_of(st.none(), st.floats()),
-    st.one_of(st.none(), st.sampled_from(sorted(DIALECTS))),
+    st.one_of(st.none(), st.sampled_from([ANY, *sorted(DIALECTS)])),
 )
 @example(b"{a}:timeout", "zset", ((b"68f8bc9a952445b88661554f1ea34fc4", float("inf")),), None, None)
 @example(b"{a}:timeout", "zset", ((b"68f8bc9a952445b88661554f1ea34fc4", float("nan")),), None, None)

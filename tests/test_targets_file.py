@@ -84,7 +84,7 @@ def test_every_field_arrives_from_both_formats(write, text, name):
         Target(
             "redis://cache-1:6379/2",
             "orders",
-            (LockPattern(b"lock:order:*"), LockPattern(b"jobs:*", "redis-py")),
+            (LockPattern(b"lock:order:*", "any"), LockPattern(b"jobs:*", "redis-py")),
             (2, 3),
         ),
         Target("redis://a:6379", "lock-a", quorum_group="redlock"),
@@ -261,8 +261,8 @@ def test_options_are_what_entries_do_not_say(write):
         "targets: [{name: a, url: redis://h:1}, {name: b, url: redis://h:2, locks: ['x*'], dbs: [5]}]"
     )
     first, second = Options(targets_file=str(path), locks=("lock:*",), db=(1,)).targets()
-    assert (first.patterns, first.dbs) == ((LockPattern(b"lock:*"),), (1,))
-    assert (second.patterns, second.dbs) == ((LockPattern(b"x*"),), (5,))
+    assert (first.patterns, first.dbs) == ((LockPattern(b"lock:*", "any"),), (1,))
+    assert (second.patterns, second.dbs) == ((LockPattern(b"x*", "any"),), (5,))
 
 
 def test_servers_are_named_in_one_place(write):
@@ -302,6 +302,6 @@ targets:
   - {<<: *first, name: b, dbs: [2]}
 """
     assert read_targets(write(text)) == (
-        Target("redis://h:1", "a", (LockPattern(b"x*"),)),
-        Target("redis://h:1", "b", (LockPattern(b"x*"),), (2,)),
+        Target("redis://h:1", "a", (LockPattern(b"x*", "any"),)),
+        Target("redis://h:1", "b", (LockPattern(b"x*", "any"),), (2,)),
     )

@@ -20,7 +20,9 @@ NO_RENEWALS = Cadence()
 _NAME = 80  # characters of a host, job type or job id in a sentence
 _HELD = "held"
 _LIMIT = ", expected at most "
-_ENDLESS = "it never expires, which is normal"
+_ENDLESS = "it never expires, "
+_GENERIC = "generic"  # of no library that is known, so nobody knows what is normal for it
+_NOT_KNOWN = "and whether it ought to is not known"
 _TELLING = 1.0  # seconds; "for at least" less than that says nothing
 
 
@@ -157,8 +159,9 @@ def _orphaned(facts: Facts) -> tuple[str, ...]:
 
 def _no_ttl(facts: Facts) -> tuple[str, ...]:
     renewals = facts.cadence.renewals
+    ought = "though a lock" if facts.dialect == _GENERIC else f"and locks of {facts.dialect}"
     return _sentences(
-        f"it never expires, and locks of {facts.dialect} ought to: if its holder dies it stays for ever",
+        f"{_ENDLESS}{ought} ought to: if its holder dies it stays for ever",
         f"it was renewed {_times(renewals)}, then lost its expiry" if renewals else "",
         _for_how_long(facts),
         _partly_gone(facts),
@@ -194,7 +197,8 @@ def _overdue(facts: Facts) -> tuple[str, ...]:
 def _held(facts: Facts) -> tuple[str, ...]:
     frees = _frees(facts)
     if facts.deadline is None:
-        frees = f"{_ENDLESS} for {facts.dialect}"
+        known = facts.dialect != _GENERIC
+        frees = f"{_ENDLESS}{f'which is normal for {facts.dialect}' if known else _NOT_KNOWN}"
     return _sentences(
         f"{_for_how_long(facts)}; {frees}",
         _renewals(facts),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lockscope_exporter.dialects import DIALECTS, NAMES
+from lockscope_exporter.dialects import ANY, DIALECTS, NAMES
 from lockscope_exporter.progress import Names
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.targets import LockPattern, SamplingOptions, Target
@@ -24,6 +24,7 @@ _SEPARATOR = re.compile(r"(?<!\\)[,\s]+")
 _DIALECT_NAME = re.compile(r"[a-z][a-z0-9_.-]*", re.IGNORECASE)
 _DURATION = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)\s*(ms|s|m|h|d|)", re.ASCII)
 _UNITS = {"ms": 0.001, "s": 1.0, "": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LITERAL = re.compile(rb"(?<!\\)[A-Za-z0-9\x80-\xff](?![^\[]*\])")  # outside of a character class
 _MAX_PATTERN = 1024
 _OPTION_OF_FIELD = {"targets_file": "targets"}  # `Options.targets` is what the file and the rest come to
 
@@ -77,15 +78,18 @@ def name_glob(text: str) -> str:
 def lock_pattern(text: str) -> LockPattern:
     r"""Read ``PATTERN`` or ``PATTERN=DIALECT``; a pattern with a ``=`` of its own writes it ``\=``.
 
+    A pattern alone says that its keys are locks, of whatever library, unless it names nothing (``*``).
+
     Raises:
         OptionError: the pattern is invalid or the dialect unknown.
     """
     pattern, equals, dialect = text.strip().rpartition("=")
-    if not equals or pattern.endswith("\\"):
-        return LockPattern(glob(text.strip()))
+    if not equals or pattern.endswith("\\") or not _DIALECT_NAME.fullmatch(dialect):
+        found = glob(text.strip())
+        return LockPattern(found, ANY if _LITERAL.search(found) else None)
+    if dialect == ANY:
+        return LockPattern(glob(pattern), ANY)
     if dialect not in NAMES:
-        if not _DIALECT_NAME.fullmatch(dialect):
-            return LockPattern(glob(text.strip()))
         near = difflib.get_close_matches(dialect, NAMES, 3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(sorted(DIALECTS))}"
         what = f"dialect {_quoted(dialect)} is not known"

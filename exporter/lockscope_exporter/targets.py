@@ -11,7 +11,8 @@ class LockPattern:
 
     Attributes:
         glob: Redis glob, as bytes.
-        dialect: name of the dialect that its keys are to be read as, ``None`` to recognise each.
+        dialect: name of the dialect that its keys are to be read as, ``None`` to recognise each, ``any`` to
+            show as ``generic`` what is not recognised, too.
     """
 
     glob: bytes

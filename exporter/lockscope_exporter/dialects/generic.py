@@ -59,9 +59,9 @@ def lockish(key: bytes) -> bool:
     return _LOCKISH.search(key) is not None
 
 
-def _string(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
+def _string(reading: Reading, forced: bool, *, named: bool = False) -> tuple[Finding, ...] | None:
     value = reading.value
-    if not isinstance(value, bytes) or not _plausible(reading, value, forced):
+    if not isinstance(value, bytes) or not _plausible(reading, value, forced, named=named):
         return None
     token = values.scalar(value)
     if token is None:
@@ -72,7 +72,12 @@ def _string(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
     return (Finding(held, weak, value, value, deadline=reading.deadline, note=note),)
 
 
-def _plausible(reading: Reading, value: bytes, forced: bool) -> bool:
+def _named_string(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
+    """A string under a pattern that the user named: as if the key said that it is a lock."""
+    return _string(reading, forced, named=True)
+
+
+def _plausible(reading: Reading, value: bytes, forced: bool, *, named: bool = False) -> bool:
     """Tell whether a string is plausibly a lock.
 
     A 0 never is: a flag that is off. Under a name that says lock, everything else is but counts and cached
@@ -80,7 +85,7 @@ def _plausible(reading: Reading, value: bytes, forced: bool) -> bool:
     that expires is, unless the name says that it is a session or the like; numbers, truth values and text are
     counters, flags and caches.
     """
-    named = forced or lockish(reading.key)
+    named = named or forced or lockish(reading.key)
     wrapped = values.scalar(value)
     if wrapped is not None:
         plain = values.is_word(wrapped) or values.is_constant(wrapped)
@@ -164,6 +169,9 @@ def _set(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
 _COUNTED = hash_holders(_TOKEN_WITH_COUNT, count=small_count)
 _MEMBERS = set_holders(lambda name: _MEMBER.fullmatch(name) is not None)
 
+# What nothing but the user's pattern speaks for; whether it should have an expiry nobody knows.
+NAMED = (Form("string", _named_string, ttl_expected=False),)
+
 DIALECTS = (
     Dialect(
         "generic",
@@ -175,7 +183,7 @@ DIALECTS = (
             Form("zset", _zset, release=Release.NONE, example="app:semaphore"),
             Form("set", _set, release=Release.NONE, example="app:lock:readers"),
         ),
-        ttl="Expected.",
+        ttl="One is expected where the name says lock; otherwise it is not known.",
         release="Compare and delete the exact bytes of a string; of other types no safe way is known.",
     ),
 )

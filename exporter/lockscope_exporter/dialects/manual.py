@@ -22,7 +22,9 @@ _HEAD = f"""\
 A dialect is what a library writes into Redis when it locks: keys, types, values, expiry, and how a lock may
 be freed. lockscope recognises a dialect by the name of the key, its type and the shape of its value.
 
-- `--locks PATTERN` watches a family of keys and recognises each. `--locks PATTERN=DIALECT` reads every key
+- `--locks PATTERN` watches a family of keys and recognises each. As you name the family, strings that nothing
+  else speaks for are shown as `generic` too, words and numbers with or without expiry; a pattern that names
+  nothing, such as `*`, does not do that. `--locks PATTERN=DIALECT` reads every key
   of the family as that dialect, whatever it looks like: use it where the bytes cannot tell libraries apart
   (*only by name* below), or for a prefix of your own. What you configure wins over recognition.
 - A dialect is named after the library it is best known from; others that write the same bytes are listed

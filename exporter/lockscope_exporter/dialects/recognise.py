@@ -24,6 +24,8 @@ DIALECTS: dict[str, Dialect] = {
     for module in (python, node, php, java, ruby, go, dotnet, generic)
     for dialect in module.DIALECTS
 }
+ANY = "any"
+"""In place of a dialect: whatever is recognised and, as the user named such keys, what else may be a lock."""
 OWN = b"lockscope:"
 """Whatever lockscope itself writes begins with this, and is never a lock."""
 
@@ -33,6 +35,7 @@ NAMES: dict[str, Dialect] = {
 """Every name that the user may say, aliases too."""
 _FORMS = tuple((dialect, form) for dialect in DIALECTS.values() for form in dialect.forms)
 _ANY_KEY = tuple(pair for pair in _FORMS if not pair[1].keys and not pair[1].only_forced)
+_NAMED = tuple((DIALECTS["generic"], form) for form in generic.NAMED)
 _CACHED_KEY = 200  # bytes; longer keys are rare and would make the cache large
 _HEAD = 3  # bytes that globs are looked up by
 
@@ -145,7 +148,7 @@ def decode(reading: Reading, forced: str | None = None) -> tuple[Decoded, ...]:
 
     Args:
         reading: one key.
-        forced: the dialect that the pattern names; nothing else is tried then.
+        forced: the dialect that the pattern names; nothing else is tried then, unless it is ``ANY``.
 
     Returns:
         The locks: mostly one, several where fields of a hash are locks, none if nobody holds it or it is
@@ -156,7 +159,7 @@ def decode(reading: Reading, forced: str | None = None) -> tuple[Decoded, ...]:
         return ()  # no lock is as large; work that is done is remembered, and held by nobody
     for dialect_, form in _candidates(reading.key, forced):
         if form.type == reading.type:
-            findings = form.shape(reading, forced is not None)
+            findings = form.shape(reading, forced not in (None, ANY))
             if findings is not None:
                 return tuple(_decoded(dialect_, form, finding) for finding in findings)
     return ()
@@ -178,6 +181,9 @@ def form_of(name: str, key: bytes, type: str) -> Form | None:  # noqa: A002
 
 def _candidates(key: bytes, forced: str | None) -> tuple[tuple[Dialect, Form], ...]:
     """Return the forms that may apply to a key, in the order in which they are tried."""
+    if forced == ANY:
+        found = _candidates(key, None)
+        return (*found, *_NAMED) if found else ()
     if forced is not None:
         return _forced_cached(key, forced) if len(key) <= _CACHED_KEY else _forced(key, forced)
     return _recognised_cached(key) if len(key) <= _CACHED_KEY else _recognised(key)
