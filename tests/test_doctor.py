@@ -5,25 +5,28 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from lockscope import events
 from lockscope.events import LockEvent
-from lockscope.globs import matches
+from lockscope.globs import compile_glob, matches
 from lockscope.journal import KEY, Entry, Recorded, Writer, encode
 from lockscope.journal.model import VERSION
 from lockscope_exporter import configuration
 from lockscope_exporter.cli import main
-from lockscope_exporter.configuration import OptionError
+from lockscope_exporter.configuration import OptionError, lock_pattern
 from lockscope_exporter.doctor import Evidence, Finding, examine
-from lockscope_exporter.doctor.evidence import Holds, ServerEvidence
+from lockscope_exporter.doctor.census import family
+from lockscope_exporter.doctor.checks.patterns import missing
+from lockscope_exporter.doctor.evidence import Holds, Keyspace, ServerEvidence, Unwatched
 from lockscope_exporter.doctor.past import from_state_file, summed_up, together
 from lockscope_exporter.doctor.present import lines, summary
 from lockscope_exporter.doctor.probe import sample_key
@@ -295,6 +298,7 @@ def test_forbidden_settings_stay_unknown(safe, doctor):
 
 
 @given(st.text(alphabet="ab:*?[]^-\\", min_size=1, max_size=12))
+@example("[:-\\]]")
 def test_a_sample_key_fits_its_pattern(text):
     """The key that a pattern's permission is tried on matches the pattern, whatever it is."""
     glob = text.encode()
@@ -334,6 +338,37 @@ def test_patterns_that_match_no_locks_and_locks_that_no_pattern_watches(safe, do
     added = [word for one in missing.values() for word in re.findall(r"--locks '([^']*)'", one["fix"])]
     words = [part for pattern in ("lock:order:*", *added) for part in ("--locks", pattern)]
     assert the(doctor(safe.url, *words)[1], "unwatched")["severity"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("key", "pattern"),
+    [
+        (b"app:lock:nightly", "app:lock:*"),
+        (b"app:nightly:lock", "app:*:lock"),
+        (b"nightly:lock", "*:lock"),
+        (b"app/mutex/report", "app/mutex/*"),
+        (b"app:lock:4711", "app:lock:*"),
+        (b"app:lock:[x]", "app:lock:*"),
+        (b"app:lock[1]:nightly:run", r"app:lock\[*\]:nightly:run"),
+        (b"mutex", "mutex"),
+        (b"resource:nightly", "resource:nightly"),
+        (b"app:\xff:lock", "app:*:lock"),
+    ],
+)
+def test_a_family_is_suggested_and_not_a_key(key, pattern):
+    """The suggested pattern is one of a family that the key is of, written as ``--locks`` reads it."""
+    assert family(key) == pattern
+    assert compile_glob(lock_pattern(pattern).glob).fullmatch(key)
+
+
+@pytest.mark.parametrize("key", [b"it's:lock:a", b"a=b:lock:c", b"a b:lock:c", b"app:lock=redis"])
+def test_a_suggested_pattern_can_be_pasted(key):
+    """Quotes, blanks and ``=`` in a key survive the shell and the option."""
+    one = Unwatched(family(key), "generic", 1, key)
+    [found] = missing(Evidence(keyspaces=[Keyspace("n", visited=1, total=1, unwatched=(one,))]))
+    words = shlex.split(found.fix.removeprefix("add ").partition(", and")[0])
+    assert words[0] == "--locks"
+    assert compile_glob(lock_pattern(words[1]).glob).fullmatch(key)
 
 
 def test_looking_at_few_keys_only_is_said(safe, doctor):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.targets import LockPattern
 
 MAX_FAMILIES = 200
+_WILD = re.compile(r"(?<!\\)\*")
 _TELLING = 3  # bytes of fixed text with which a known library's glob says something about a key
 
 
@@ -86,7 +88,7 @@ class Census:
         return tuple(sorted(self._unwatched.values(), key=lambda one: (-one.count, one.pattern)))
 
     def _add(self, key: bytes, dialect: str) -> None:
-        pattern = _library_glob(dialect, key) or prefix_of(key)
+        pattern = _library_glob(dialect, key) or family(key)
         known = self._unwatched.get((pattern, dialect))
         if known is not None:
             self._unwatched[pattern, dialect] = replace(known, count=known.count + 1)
@@ -97,6 +99,24 @@ class Census:
 
     def _place(self, key: bytes) -> int | None:
         return next((place for place, match in enumerate(self._matchers) if match(key) is not None), None)
+
+
+def family(key: bytes) -> str:
+    """Return a glob for a key and its likes, for somebody to watch.
+
+    Where no segment looks variable, the one beside the word that says lock is taken to be: ``app:lock:*`` for
+    ``app:lock:nightly``, ``app:*:lock`` for ``app:nightly:lock``.
+    """
+    prefix = prefix_of(key)
+    segments = re.split(r"([:/.|])", prefix)
+    if len(segments) == 1 or _WILD.search(prefix) or not lockish(key):
+        return prefix
+    place = -1
+    if lockish(segments[-1].encode("utf-8", "surrogateescape")):
+        place = -3  # the one before, across the separator
+    segments[place] = "*"
+    found = "".join(segments)
+    return found if compile_glob(found.encode("utf-8", "surrogateescape")).fullmatch(key) else prefix
 
 
 def _library_glob(dialect: str, key: bytes) -> str | None:

@@ -42,7 +42,7 @@ OPTIONAL = {"monitor": "lockscope contention", "xrevrange": "read the journal"}
 
 _CLOCK_SAMPLES = 5
 _NEVER_ASKED = frozenset({"hello", "auth", "select"})  # having connected answers these
-_PIECE = re.compile(rb"(\\.|[^*?\[])|([*?])|\[((?:\\.|[^\]])*)\]?", re.DOTALL)
+_PIECE = re.compile(rb"(\\.|[^*?\[])|([*?])|\[((?:\\.|[^\]]-.|[^\]])*)\]?", re.DOTALL)
 _ANSWERS: Mapping[str, tuple[bytes, ...]] = {
     "ping": (b"PING",),
     "time": (b"TIME",),

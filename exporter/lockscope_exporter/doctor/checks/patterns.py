@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from lockscope_exporter.doctor.finding import Finding
-from lockscope_exporter.text import shown, shown_key
+from lockscope_exporter.text import shown_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 FEW = 10  # keys that are no locks, up to which nobody is bothered
 SHARE = 0.5  # of the keys that a pattern matches
+_MAX_PATTERN = 1000  # characters
 _SHOWN = 10  # families that are named one by one
 
 
@@ -84,10 +85,21 @@ def _unwatched(space: Keyspace, pattern: str, found: list[Unwatched], *, explici
         "dialects": dialects,
         "example": shown_key(found[0].example, 200),
     }
-    fix = f"add --locks '{shown(pattern, 160)}'"
+    fix = f"add {_option(pattern)}"
     if not explicit:
         fix += ", and name the others that you use as well: naming any replaces the default patterns"
     return Finding("unwatched", "warning", what, fix, _place(space), data)
+
+
+def _option(pattern: str) -> str:
+    """Return the option to paste; a ``=`` in the pattern must not be taken for the one before a dialect."""
+    if not pattern.isprintable() or len(pattern) > _MAX_PATTERN:
+        return "a pattern for them with --locks"
+    return f"--locks {_always_quoted(pattern.replace('=', chr(92) + '='))}"
+
+
+def _always_quoted(word: str) -> str:
+    return "'" + word.replace("'", "'\"'\"'") + "'"
 
 
 def _part(space: Keyspace) -> str:
