@@ -121,6 +121,19 @@ def test_a_forced_dialect_is_used(cli, locks):
     assert [lock["dialect"] for lock in json.loads(out)] == ["laravel"]
 
 
+def test_what_a_pattern_names_is_shown(cli, server, client):
+    """Under a pattern of the user's own a plain word without expiry is shown, and not called a fault."""
+    client.set("other:1", "abc")
+    status, out, _ = cli("ls", "--json", "--redis-url", server.url, "--locks", "other:*")
+    [lock] = json.loads(out)
+    assert (status, lock["key"], lock["dialect"], lock["state"]) == (0, "other:1", "generic", "held")
+    assert "it never expires, and whether it ought to is not known" in " ".join(lock["evidence"])
+    assert cli("ls", "--json", "--redis-url", server.url)[1] == "[]\n"
+    status, out, _ = cli("why", "other:1", "--redis-url", server.url, "--locks", "other:*")
+    assert status == 0
+    assert re.search(r"^  expires +never$", out, re.MULTILINE)
+
+
 def test_ls_without_locks_says_what_to_do(cli, server):
     """An empty server is no error: an empty list, and a hint how to name one's keys."""
     assert cli("ls", "--json", "--redis-url", server.url) == (0, "[]\n", "")
@@ -157,7 +170,9 @@ def test_ls_leaves_no_trace_on_the_server(cli, own_server):
         (["--locks", "lock:["], "has a [ without ]"),
         (["--locks", "lock:*=larravel"], "did you mean laravel?"),
         (["--timeout", "soon"], "is no duration"),
-        (["--db", "-1"], "-1 is not in the range"),
+        (["--db", "-1"], '--db: "-1" is not a whole number from 0 to 65535'),
+        (["--limit", "x"], '--limit: "x" is not a whole number from 1 on'),
+        (["--sort", "x"], "--sort: 'x' is not one of 'urgency'"),
         (["--expected-hold", "x"], "PATTERN=DURATION"),
         (["--nonsense"], "No such option '--nonsense'"),
         (["extra"], "unexpected extra argument"),
@@ -177,7 +192,12 @@ def test_a_bad_variable_is_named(cli):
     """A wrong value from the environment names its variable."""
     status, _, err = cli("ls", LOCKSCOPE_SCAN_BUDGET="many")
     assert status == 2
-    assert "LOCKSCOPE_SCAN_BUDGET" in the_line(err)
+    expected = 'LOCKSCOPE_SCAN_BUDGET: "many" is not a whole number from 100 to 10000000'
+    assert expected in the_line(err)
+    assert "--scan-budget" not in err
+    _, _, err = cli("ls", "--scan-budget", "5", LOCKSCOPE_LIMIT="2")
+    assert the_line(err).startswith("lockscope ls: --scan-budget: ")
+    assert "LOCKSCOPE" not in err
 
 
 def test_connection_errors_are_one_line(cli, own_server):

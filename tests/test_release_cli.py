@@ -140,6 +140,14 @@ def test_on_a_terminal_the_key_is_asked_for(server, client):
         assert bool(client.exists("lock:a")) is (status == 1)
 
 
+def test_json_of_a_lock_that_is_not_there(cli):
+    """``--json`` prints an object for a key that holds no lock, too."""
+    status, out, err = cli("release", "lock:nowhere", "--json", **ALLOWED)
+    assert (status, json.loads(out)["outcome"]) == (1, "gone")
+    assert "does not exist" in json.loads(out)["detail"]
+    assert "does not exist" in err
+
+
 def test_json_has_it_all(cli, client):
     """``--json`` prints one object with plan, outcome and lock, and no token."""
     client.set("lock:report", "AA17vfYeydp9nczB1BYrJkBL", px=60_000)

@@ -11,6 +11,7 @@ from lockscope_exporter import configuration as conf
 from lockscope_exporter.configuration import Options
 from lockscope_exporter.dialects import DIALECTS
 from lockscope_exporter.redis_url import parse_redis_url
+from lockscope_exporter.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,7 +67,34 @@ class ListedChoice(click.Choice[str]):
         return conf.split_list(rv)
 
 
-class ListedInt(click.IntRange):
+class Whole(click.IntRange):
+    """A whole number of a range; the message says which."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            end = "on" if self.max is None else f"to {self.max}"
+            self.fail(f'"{shown(str(value), 60)}" is not a whole number from {self.min} {end}', param, ctx)
+
+
+class Real(click.types.FloatParamType):
+    """A number."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f'"{shown(str(value), 60)}" is not a number', param, ctx)
+
+
+class ListedInt(Whole):
     """Whole numbers; lists in the environment follow ``split_list``."""
 
     def split_envvar_value(self, rv: str) -> Sequence[str]:
@@ -130,7 +158,7 @@ _OPTIONS = (
     ),
     option(
         "--max-prefixes",
-        type=click.IntRange(1, 10_000),
+        type=Whole(1, 10_000),
         default=_DEFAULT.max_prefixes,
         help='Distinct prefixes at most; the rest count as "other".',
     ),
@@ -168,7 +196,7 @@ _OPTIONS = (
     option("--interval", type=DURATION, default=_DEFAULT.interval, help="Pause between two scans."),
     option(
         "--scan-budget",
-        type=click.IntRange(100, 10_000_000),
+        type=Whole(100, 10_000_000),
         default=_DEFAULT.scan_budget,
         help="Keys a second that a scan may visit on one server.",
     ),

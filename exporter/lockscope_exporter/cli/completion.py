@@ -17,7 +17,7 @@ SHELLS = {
 @click.command(
     epilog="To switch it on, put one line into the shell's start file: " + "; ".join(SHELLS.values()) + "."
 )
-@click.argument("shell", type=click.Choice(tuple(SHELLS)))
+@click.argument("shell", type=click.Choice(tuple(SHELLS)), metavar="SHELL")
 @click.pass_context
 def command(ctx: click.Context, shell: str) -> None:
     """Print the completion script for SHELL."""

@@ -19,7 +19,7 @@ from lockscope_exporter.contention.run import run
 from lockscope_exporter.contention.sampler import Plan
 from lockscope_exporter.dialects import DEFAULT_PATTERNS, KNOWN_GLOBS
 from lockscope_exporter.nodes import Server, servers
-from lockscope_exporter.options import TEXT, Checked, option, redis_options
+from lockscope_exporter.options import TEXT, Checked, Whole, option, redis_options
 from lockscope_exporter.sampling.watch import Watch
 from lockscope_exporter.targets import LockPattern
 from lockscope_exporter.text import shown
@@ -58,13 +58,13 @@ def listening_time(text: str) -> float:
     help="How long to listen, at most 10s.",
 )  # fmt: skip
 @option(
-    "--max-megabytes", type=click.IntRange(1, 512), default=32,
+    "--max-megabytes", type=Whole(1, 512), default=32,
     help="End when MONITOR has printed so much, of all servers together.",
 )  # fmt: skip
 @option(
     "--node", "wanted", type=TEXT, multiple=True, help="Only this node of a cluster, host:port, repeatable."
 )
-@option("--top", type=click.IntRange(1), default=20, help="Locks and clients to show.")
+@option("--top", type=Whole(1), default=20, help="Locks and clients to show.")
 @option("--json", "as_json", is_flag=True, help="Print everything as one JSON object.")
 @redis_options
 def command(

@@ -12,7 +12,7 @@ from lockscope_exporter.configuration import duration as parse_duration
 from lockscope_exporter.demo.children import ChildError
 from lockscope_exporter.demo.run import run
 from lockscope_exporter.demo.stage import Plan
-from lockscope_exporter.options import DURATION, Checked, option
+from lockscope_exporter.options import DURATION, Checked, Whole, option
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.serve import parse_listen
 
@@ -35,8 +35,8 @@ _FILE_WIDTH = 132  # columns where no terminal says how wide it is
     default="127.0.0.1:9963",
     help="Address of the exporter.",
 )
-@option("--explorer-port", type=click.IntRange(1, 65535), default=8501, help="Port of the explorer.")
-@option("--prometheus-port", type=click.IntRange(1, 65535), default=9090, help="Port of Prometheus.")
+@option("--explorer-port", type=Whole(1, 65535), default=8501, help="Port of the explorer.")
+@option("--prometheus-port", type=Whole(1, 65535), default=9090, help="Port of Prometheus.")
 @option("--duration", type=DURATION, default=None, help="End by itself after this time, as in 30 or 2m.")
 @option("--headless", is_flag=True, help="Without the explorer; check that every situation was seen.")
 @click.pass_context

@@ -14,7 +14,7 @@ from lockscope_exporter.console import console
 from lockscope_exporter.doctor import examine, present
 from lockscope_exporter.doctor.finding import FINDINGS
 from lockscope_exporter.doctor.gather import gather
-from lockscope_exporter.options import DURATION, Checked, option, redis_options
+from lockscope_exporter.options import DURATION, Checked, Whole, option, redis_options
 
 if TYPE_CHECKING:
     from lockscope_exporter.configuration import Options
@@ -50,7 +50,7 @@ def moment(text: str) -> float:
     "--observe", type=Checked("duration", moment), default="3s", help="Watch locks for so long; 0 looks once."
 )
 @option(
-    "--scan-keys", type=click.IntRange(1), default=100_000,
+    "--scan-keys", type=Whole(1), default=100_000,
     help="Keys of each database to look at, in search of locks that no pattern watches.",
 )  # fmt: skip
 @option(

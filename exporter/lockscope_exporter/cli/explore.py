@@ -13,7 +13,7 @@ import click
 from lockscope_exporter import serve
 from lockscope_exporter.cli.errors import CommandError
 from lockscope_exporter.configuration import variable
-from lockscope_exporter.options import option, redis_options
+from lockscope_exporter.options import Whole, option, redis_options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.configuration import Options
 
 
-class _Port(click.IntRange):
+class _Port(Whole):
     """A port; ``tcp://…`` is what Kubernetes puts into ``LOCKSCOPE_PORT`` for a service named so."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:

@@ -11,7 +11,7 @@ from lockscope_exporter import configuration as conf
 from lockscope_exporter.cli.errors import FAILED, OK
 from lockscope_exporter.cli.once import read_once, without_collections
 from lockscope_exporter.listing import ORDERS, STATES, Filter, lock_object, select
-from lockscope_exporter.options import DURATION, GLOB, TEXT, ListedChoice, option, redis_options
+from lockscope_exporter.options import DURATION, GLOB, TEXT, ListedChoice, Whole, option, redis_options
 from lockscope_exporter.render import lock_lines, on_terminal, plain_lines, summary
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @click.command(
     epilog="Reads once and changes nothing. Ages are known where the owner's token tells when it was taken. "
-    "Status 2 if a server could not be read completely."
+    "Exit status: 0 whatever was found, also nothing; 2 a server could not be read, or not completely."
 )
 @option("--json", "as_json", is_flag=True, help="Print a JSON list, one object a lock.")
 @option(
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @option("--host", default="", help="Only locks that this host holds.")
 @option("--job-type", default="", help="Only locks of this job type.")
 @option("--sort", "order", type=click.Choice(tuple(ORDERS)), default="urgency", help="Order of the list.")
-@option("--limit", type=click.IntRange(1), default=None, help="Show at most so many.")
+@option("--limit", type=Whole(1), default=None, help="Show at most so many.")
 @option("--wait", type=DURATION, default="60s", help="Longest time that reading may take.")
 @redis_options
 def command(

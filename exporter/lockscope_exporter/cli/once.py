@@ -86,7 +86,11 @@ def read_once(options: Options, wait: float) -> View:
 
 
 def _verify_any(targets: Sequence[Target], timeout: float) -> None:
-    """Raise the first target's ``ConnectError`` if none can be used."""
+    """Check that there is a target that can be used.
+
+    Raises:
+        ConnectError: there is none; the first one's.
+    """
     first: ConnectError | None = None
     for target in targets:
         try:

@@ -37,8 +37,9 @@ _WIDEST = 200
 
 @click.command(
     epilog="A dry run unless --yes is given. Off until LOCKSCOPE_ALLOW_RELEASE=1. A lock whose holder is not "
-    "known to be gone needs --force and the key once more. Status 0 if the lock was freed or, in a dry run, "
-    "would be; 1 if it was not; 2 if Redis failed or releases are off."
+    "known to be gone needs --force and the key once more. "
+    "Exit status: 0 the lock was freed or, in a dry run, "
+    "would be; 1 it was not; 2 Redis failed or releases are off."
 )
 @click.argument("key", type=TEXT)
 @option("--field", default=None, help="Field of a hash that holds several locks.")
@@ -69,7 +70,10 @@ def command(
     """Free the lock KEY if it is still the one that was seen, the way its library does, and wake waiters."""
     one = read_one(options, key)
     if not one.locks:
-        click.echo(f"lockscope release: {shown_key(one.key, _WIDEST)} {missing(one.type)}", err=True)
+        why = missing(one.type)
+        if as_json:
+            click.echo(json.dumps({"outcome": "gone", "detail": why, "dry_run": not really, "lock": None}))
+        click.echo(f"lockscope release: {shown_key(one.key, _WIDEST)} {why}", err=True)
         return FINDING
     lock = pick(one.locks, field)
     plan = release.plan(lock, token)

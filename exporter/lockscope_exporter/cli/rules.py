@@ -11,7 +11,7 @@ from lockscope_exporter.alerts import RuleOptions
 from lockscope_exporter.alerts.options import DASHBOARD_BASE_URL, RUNBOOK_BASE_URL, RuleOptionError
 from lockscope_exporter.alerts.thresholds import THRESHOLDS
 from lockscope_exporter.cli.errors import CommandError
-from lockscope_exporter.options import TEXT, Checked, option
+from lockscope_exporter.options import TEXT, Checked, Real, option
 from lockscope_exporter.shipped import RuleFormat, ShippedFileError, write_rules
 
 
@@ -62,7 +62,7 @@ def seconds(text: str) -> tuple[str, float]:
 )  # fmt: skip
 @option("--label", type=TEXT, multiple=True, help="Label to keep in alerts, such as cluster, repeatable.")
 @option(
-    "--window-scale", type=float, default=1.0, help="Factor on every window; below 1 only for rehearsals."
+    "--window-scale", type=Real(), default=1.0, help="Factor on every window; below 1 only for rehearsals."
 )
 @option("--list-thresholds", is_flag=True, help="List the numbers that --threshold can change, and end.")
 def command(

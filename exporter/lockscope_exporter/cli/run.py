@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import shell_complete
 
 from lockscope_exporter.cli import streams
@@ -72,12 +73,26 @@ def _message(error: Exception, program: str) -> str:
         return error.format_message()
     text = str(error)
     if isinstance(error, click.UsageError):
-        text = f"{error.format_message().rstrip('.')} (see {program} --help)"
+        text = f"{_usage(error).rstrip('.')} (see {program} --help)"
     elif isinstance(error, click.ClickException):
         text = error.format_message()
     elif not isinstance(error, _of_ours()):
         text = f"unexpected {type(error).__name__}: {error}; this is a defect, LOCKSCOPE_DEBUG=1 shows where"
     return f"{program}: {shown(' '.join(text.split()))}"
+
+
+def _usage(error: click.UsageError) -> str:
+    """Return what is wrong with an option, called as it was given: on the command line or as a variable."""
+    option = error.param if isinstance(error, click.BadParameter) else None
+    if not isinstance(option, click.Option) or isinstance(error, click.MissingParameter):
+        return error.format_message()
+    name = max(option.opts, key=len)
+    if (
+        error.ctx is not None
+        and error.ctx.get_parameter_source(option.name or "") is ParameterSource.ENVIRONMENT
+    ):
+        name = str(option.envvar)
+    return f"{name}: {error.message}"
 
 
 def _of_ours() -> tuple[type[Exception], ...]:

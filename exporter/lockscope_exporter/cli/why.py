@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from lockscope_exporter.cli.one import One
     from lockscope_exporter.configuration import Options
+    from lockscope_exporter.dialects import Dialect
     from lockscope_exporter.state import Holder, LockState
 
 _WIDEST = 200
@@ -39,8 +40,9 @@ _LISTED = 10
 
 
 @click.command(
-    epilog="Reads only. Whether a holder lives takes up to two seconds to tell. Status 0 if the lock is held "
-    "and nothing is wrong, 1 if something is, or if it is not held, 2 if Redis could not be read."
+    epilog="Reads only. Telling whether a holder lives takes a second or two, and up to ten more "
+    "where its death has to be confirmed. Exit status: 0 the lock is held and nothing is wrong; 1 something "
+    "is, or it is not held; 2 Redis could not be read."
 )
 @click.argument("key", type=TEXT)
 @option("--field", default=None, help="Field of a hash that holds several locks; all without it.")
@@ -86,8 +88,7 @@ def facts(lock: LockState, past: Past, advice: runbook.Advice, commands: Sequenc
     if lock.renewals:
         yield Fact("renewed", ["once while looking" if lock.renewals == 1 else f"{lock.renewals} times"])
     known = dialect(lock.dialect)
-    expiry = [f"expiry: {_plain(known.ttl)}"] if lock.ttl_seconds is None else []
-    yield Fact("library", [f"{lock.dialect}: {_plain(known.library)}", *expiry])
+    yield Fact("library", _library(lock, known))
     yield Fact("where", [f"database {lock.db} of {lock.target}, {lock.node}, a {lock.type}"])
     yield Fact("blocks", [story.waiter_line(one, now) for one in story.waiters(past.events, now)[:_LISTED]])
     yield Fact("overlaps", [story.overlap_line(one) for one in past.overlaps[-_LISTED:]], "red")
@@ -96,6 +97,13 @@ def facts(lock: LockState, past: Past, advice: runbook.Advice, commands: Sequenc
     if advice.url:
         yield Fact("runbook", [advice.url], copied=True)
     yield Fact("look", commands, copied=True)
+
+
+def _library(lock: LockState, known: Dialect) -> list[str]:
+    if lock.dialect == "generic":
+        return ["not recognised, read as generic; if you know it, name it with --locks 'PATTERN=DIALECT'"]
+    expiry = [f"its expiry: {_plain(known.ttl)}"] if lock.ttl_seconds is None else []
+    return [f"{lock.dialect}: {_plain(known.library)}", *expiry]
 
 
 def why_object(lock: LockState, past: Past, advice: runbook.Advice, options: Options) -> dict[str, Any]:
@@ -155,7 +163,8 @@ def _since(lock: LockState) -> str:
 
 def _expires(lock: LockState) -> str:
     if lock.ttl_seconds is None:
-        return "never" if lock.ttl_expected else "never, which is normal for this library"
+        normal = not lock.ttl_expected and lock.dialect != "generic"
+        return "never, which is normal for this library" if normal else "never"
     return f"{story.clock(lock.sampled_at + lock.ttl_seconds, lock.sampled_at)}, in {span(lock.ttl_seconds)}"
 
 
