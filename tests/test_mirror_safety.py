@@ -393,6 +393,27 @@ def test_a_busy_reader_does_not_think_the_server_dead(server, client):
     feed.close()
 
 
+def test_a_sign_of_life_is_not_taken_for_another_answer(own_server):
+    """A PING whose answer is on its way: whatever is asked then gets its own answer, and all goes on."""
+    client = own_server.client()
+    connection = connect(own_server.url).connection_pool.get_connection()
+    feed = TrackingFeed(connection, [b"lock"], timeout=5.0)
+    for ask in (feed.verify, feed.settle, lambda: feed.add([b"jobs"])):
+        own_server.signal(signal.SIGSTOP)
+        asked = time.monotonic()
+        while time.monotonic() < asked + 0.55:
+            feed.drain(0.01)  # a PING goes out after half a second
+        own_server.signal(signal.SIGCONT)
+        ask()
+    with pytest.raises(redis.ResponseError, match="overlap"):
+        feed.add([b"jobs:1"])
+    client.set("lock:1", "x")
+    client.set("jobs:1", "x")
+    seen: set[bytes] = set()
+    wait_until(lambda: seen.update(feed.drain(0.01).anywhere) or len(seen) == 2)
+    feed.close()
+
+
 def test_the_documented_recipe_is_current():
     """The page of documentation shows the rule that these tests grant."""
     page = (Path(__file__).parents[1] / "docs" / "mirror.md").read_text()

@@ -48,6 +48,9 @@ class Pushes:
         Raises:
             redis.RedisError: the server refuses, or the connection is lost.
         """
+        if self._asked is not None:  # the heartbeat's answer comes first
+            self._answer()
+            self._asked = None
         self._connection.send_packed_command([pack(*parts)])  # type: ignore[no-untyped-call]
         return value(self._answer())
 
@@ -78,9 +81,6 @@ class Pushes:
         Raises:
             redis.ConnectionError, redis.TimeoutError: the connection is lost, or silent for too long.
         """
-        if self._asked is not None:  # the heartbeat's answer comes first
-            self._answer()
-            self._asked = None
         self.command(b"PING")
         self.last = time.monotonic()
 
