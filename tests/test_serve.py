@@ -6,12 +6,15 @@ import asyncio
 import contextlib
 import errno
 import socket
+import ssl
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+import trustme
 from starlette.responses import PlainTextResponse
 
 from lockscope_exporter import serve
@@ -19,6 +22,9 @@ from lockscope_exporter.serve import ListenError, _why, listen, make_server, par
 from lockscope_exporter.webconnections import Bounded
 from lockscope_exporter.webguard import LiveWebConfig
 from servers import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -86,9 +92,9 @@ def test_ipv6():
 
 
 @contextlib.contextmanager
-def serving(app=None, **limits: float):
+def serving(app=None, web: Path | None = None, **limits: float):
     """Give the address and URL of a running server, and the server itself."""
-    server = make_server(app or PlainTextResponse("hello"), LiveWebConfig(None), **limits)
+    server = make_server(app or PlainTextResponse("hello"), LiveWebConfig(web), **limits)
     with listen("127.0.0.1", 0) as sock:
         thread = threading.Thread(target=server.run, kwargs={"sockets": [sock]})
         thread.start()
@@ -96,7 +102,7 @@ def serving(app=None, **limits: float):
             yield sock.getsockname(), url_of(sock, tls=False), server
         finally:
             server.should_exit = True
-            thread.join(30)
+            thread.join(25)
             assert not thread.is_alive()
 
 
@@ -206,3 +212,32 @@ def test_the_end_does_not_wait_for_those_who_take_no_answer(caplog):
         assert time.monotonic() - began < 15
     assert [record.levelname for record in caplog.records] == ["WARNING"]
     assert "stopped before an answer was ready: /never" in caplog.text
+
+
+@pytest.fixture
+def tls(tmp_path) -> Path:
+    """Give a web configuration file that switches TLS on."""
+    leaf = trustme.CA().issue_cert("127.0.0.1")
+    leaf.private_key_pem.write_to_path(tmp_path / "key.pem")
+    leaf.cert_chain_pems[0].write_to_path(tmp_path / "cert.pem")
+    path = tmp_path / "web.yml"
+    path.write_text("tls_server_config: {cert_file: cert.pem, key_file: key.pem}")
+    return path
+
+
+def test_the_end_does_not_wait_for_a_client_of_tls(tls, monkeypatch):
+    """A client that sent half a request over TLS, and does not answer its end, is dropped at once as well."""
+    monkeypatch.setattr(serve, "_LAST_ANSWERS", 60)
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with contextlib.ExitStack() as stack, serving(web=tls) as (address, _, server):
+        client = stack.enter_context(context.wrap_socket(socket.create_connection(address, 20)))
+        client.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n")
+        wait_until(lambda: server.server_state.connections, what="a connection")
+
+
+def test_a_tls_handshake_that_never_ends_is_cut_off(tls, monkeypatch):
+    """A client that connects to a TLS port and says nothing does not keep its place for a minute."""
+    monkeypatch.setattr(serve, "_HANDSHAKE", 0.2)
+    with serving(web=tls) as (address, _, _server), socket.create_connection(address, 20) as silent:
+        assert silent.recv(1) == b""
