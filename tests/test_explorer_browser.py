@@ -362,8 +362,13 @@ def test_redis_that_goes_away_and_comes_back(page):
         server.close()
 
 
+CUT_OFF = """[...document.querySelectorAll("[data-testid=stMain] button")]
+  .filter(node => node.offsetParent && !node.closest(".ls") && node.getBoundingClientRect().right > innerWidth)
+  .map(node => node.innerText)"""
+
+
 def test_usable_on_a_phone(page, explorer, client):
-    """At 390 pixels nothing sticks out to the side, and a row shows everything."""
+    """At 390 pixels nothing sticks out to the side or is cut off, and a row shows everything."""
     hold(client, "lock:order:" + "x" * 200)
     client.set("lock:ever", "x" * 32)
     page.set_viewport_size({"width": 390, "height": 844})
@@ -372,6 +377,7 @@ def test_usable_on_a_phone(page, explorer, client):
         expect(page.locator(".ls").first).to_be_visible()
         wide = page.locator("[data-testid=stMain]").evaluate("node => node.scrollWidth - node.clientWidth")
         assert wide <= 0, path
+        assert page.evaluate(CUT_OFF) == [], path
     page.goto(explorer)
     expect(page.locator("tbody tr", has_text="lock:ever").locator(".ttl")).to_have_text("never")
 

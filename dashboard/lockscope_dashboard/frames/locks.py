@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -63,24 +64,25 @@ def locks_frame(locks: Sequence[LockState]) -> pd.DataFrame:
         ``ttl_expected``, ``renewals``, ``weak_owner``. Text is printable, see ``text.show``.
     """
     shown = [text.show(lock.key) for lock in locks]
+    safe = cache(text.safe)  # families, hosts and job types are few, and foreign text: remembered no longer
     first: list[Holder | None] = [lock.holders[0] if lock.holders else None for lock in locks]
     frame = pd.DataFrame(
         {
             "id": _strings([text.identify(key, lock.key) for key, lock in zip(shown, locks, strict=True)]),
             "key": _strings(shown),
             "field": _strings(["" if lock.field is None else text.show(lock.field) for lock in locks]),
-            "prefix": _strings([text.safe(lock.prefix) for lock in locks]),
+            "prefix": _strings([safe(lock.prefix) for lock in locks]),
             "dialect": _strings([lock.dialect for lock in locks]),
             "db": _strings([str(lock.db) for lock in locks]),
             "target": _strings([lock.target for lock in locks]),
             "node": _strings([lock.node for lock in locks]),
             "state": pd.Categorical([lock.state for lock in locks], categories=SEVERITY, ordered=True),
             "evidence": _strings(["\n".join(lock.evidence) for lock in locks]),
-            "holder": _strings([text.safe(one.host) or NO_HOLDER if one else NO_HOLDER for one in first]),
+            "holder": _strings([safe(one.host) or NO_HOLDER if one else NO_HOLDER for one in first]),
             "pid": pd.array([one.pid if one else None for one in first], dtype="Int64"),
             "fingerprint": _strings([one.fingerprint if one else "" for one in first]),
             "worker": _strings([one.worker or "" if one else "" for one in first]),
-            "job": _strings([text.safe(one.job_type) if one else "" for one in first]),
+            "job": _strings([safe(one.job_type) if one else "" for one in first]),
             "job_id": _strings([text.safe(one.job_id) if one else "" for one in first]),
             "alive": _strings([one.alive if one else "unknown" for one in first]),
             "holders": pd.Series([len(lock.holders) for lock in locks], dtype="int64"),

@@ -20,6 +20,11 @@ _ICON: Final = str(_HERE.parent / "assets" / "icon.png")
 _STYLE: Final = """<style>
 .stMainBlockContainer { padding-inline: clamp(0.8rem, 2.5vw, 2.5rem); max-width: 1680px; margin: 0 auto; }
 .stMain [data-testid="stHeading"] h1 { padding: 0.1rem 0 0.3rem; }
+@media (max-width: 40rem) {
+  .st-key-filters > div { flex: 1 1 8rem; min-width: 8rem; }
+  .st-key-filters > div:first-child { flex-basis: 100%; }
+  .stMain [data-testid="stButtonGroup"] button { padding-inline: 0.5rem; }
+}
 </style>"""
 _wired: ContextVar[bool] = ContextVar("wired", default=False)
 

@@ -93,7 +93,7 @@ def draw_tiles(snapshot: Snapshot, chosen: tuple[str, ...]) -> None:
 def draw_filters(snapshot: Snapshot, states: tuple[str, ...]) -> frames.Filters:
     """Draw the filters, which live in the URL, and read them."""
     frame = snapshot.frame
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="bottom", key="filters"):
         query = st.text_input(
             "Search",
             key="q",
