@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from lockscope_exporter.collector import LockCollector
 from lockscope_exporter.sampling import open_source
+from lockscope_exporter.sampling import progress as sampling_progress
 from lockscope_exporter.targets import SamplingOptions, Target
 from mirroring import mirror
 from servers import wait_until
@@ -100,3 +101,19 @@ def test_a_lost_server_is_not_counted(own_server):
         own_server.stop()
         wait_until(lambda: not source.nodes()[0].up)
         assert source.progress() == []
+
+
+def test_permissions_that_change(own_server, monkeypatch):
+    """A report that may not be read any more is not stale, and counts again once it may."""
+    client = own_server.client()
+    say(client, 1)
+    rule = "reset on >secret %R~job:* %R~lock:* &* +@read +@connection +@scripting +@pubsub +info +time"
+    client.execute_command("ACL", "SETUSER", "lockscope", *rule.split())
+    url = f"redis://lockscope:secret@127.0.0.1:{own_server.port}/0"
+    monkeypatch.setattr(sampling_progress, "RETRY", 1.0)
+    with mirror(url, progress=("job:*:progress",), progress_stale_after=0.5) as source:
+        wait_until(lambda: progress(source).keys["stale"] == 1)
+        client.execute_command("ACL", "SETUSER", "lockscope", "resetkeys")
+        wait_until(lambda: sum(progress(source).keys.values()) == 0)
+        client.execute_command("ACL", "SETUSER", "lockscope", "%R~job:*")
+        wait_until(lambda: progress(source).keys["stale"] == 1, 20)

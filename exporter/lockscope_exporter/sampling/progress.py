@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _EVERY = 5.0  # seconds between two looks at a known key, at most
 _SHARE = 0.2  # of the silence that makes a job stale, at most
 _FRESH = 1.0  # seconds for which a judgement holds
+RETRY = 60.0  # seconds after which keys that may not be read are asked for again
 _MAX_KEYS = 100_000  # progress keys kept of a target; more are a mistaken pattern
 
 
@@ -122,6 +123,8 @@ class ProgressLook:
         self._book = book
         self._guard = guard
         self._again = time.monotonic() + self._every
+        self._refused: set[bytes] = set()
+        self._retry = time.monotonic() + RETRY
 
     @property
     def due(self) -> float:
@@ -147,14 +150,21 @@ class ProgressLook:
             self._sweep.gentle = self.complete
 
     def _read(self, keys: Sequence[bytes]) -> None:
+        if self._retry <= time.monotonic():
+            self._retry = time.monotonic() + RETRY
+            self._refused.clear()
+        keys = [key for key in keys if key not in self._refused]
         for start in range(0, len(keys), CHUNK):
             asked = [Asked(key, None) for key in keys[start : start + CHUNK]]
             sample = self._reader.read(asked, _never)
             with self._guard:
                 for reading in sample.readings:
                     self._book.take(self._db, self._node, reading)
-                for key, _ in sample.gone:
+                # What may not be read any more is not known to be silent: its worker may go on.
+                for key in (*(key for key, _ in sample.gone), *sample.forbidden):
                     self._book.gone(self._db, self._node, key)
+            if len(self._refused) < _MAX_KEYS:
+                self._refused.update(sample.forbidden)
 
 
 def look_every(stale_after: float) -> float:
