@@ -140,6 +140,8 @@ def test_ls_without_locks_says_what_to_do(cli, server):
     status, out, err = cli("ls", "--redis-url", server.url)
     assert (status, out) == (0, "")
     assert "--locks" in the_line(err)
+    _, _, err = cli("ls", "--redis-url", server.url, "--locks", "nothing:*")
+    assert the_line(err) == "no lock found under nothing:*; lockscope doctor tells what lies there"
 
 
 def test_ls_of_another_database(cli, server):
@@ -174,6 +176,7 @@ def test_ls_leaves_no_trace_on_the_server(cli, own_server):
         (["--limit", "x"], '--limit: "x" is not a whole number from 1 on'),
         (["--sort", "x"], "--sort: 'x' is not one of 'urgency'"),
         (["--expected-hold", "x"], "PATTERN=DURATION"),
+        (["--dialect", "larravel"], "did you mean laravel?"),
         (["--nonsense"], "No such option '--nonsense'"),
         (["extra"], "unexpected extra argument"),
         (["--redis-url"], "requires an argument"),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib.util
 
 import click
-from rich.console import Console
 
 from lockscope_exporter.cli.errors import FINDING, CommandError
 from lockscope_exporter.configuration import duration as parse_duration
+from lockscope_exporter.console import CommandConsole
 from lockscope_exporter.demo.children import ChildError
 from lockscope_exporter.demo.run import run
 from lockscope_exporter.demo.stage import Plan
@@ -56,9 +56,9 @@ def command(
             "as in: pip install '.[demo]' in a checkout, or give --redis-url"
         )
     browser = not headless and importlib.util.find_spec("streamlit") is not None
-    console = Console(emoji=False)
+    console = CommandConsole(emoji=False)
     if not console.is_terminal:
-        console = Console(width=_FILE_WIDTH, emoji=False)
+        console = CommandConsole(width=_FILE_WIDTH, emoji=False)
     if not headless and not browser:
         console.print(
             'explorer: the extra "dashboard" is not installed, so it is left out',

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 
+from lockscope_exporter.text import shown_key
+
 _ESCAPE = re.compile(r"\\(?:x([0-9a-f]{2})|u([0-9a-f]{4})|U([0-9a-f]{8})|([nrt]))")
 _NAMED = {"n": "\n", "r": "\r", "t": "\t"}
+_WIDEST = 200  # characters of a key in a message
 _LAST = 0x10FFFF  # code point
 
 
@@ -18,6 +21,11 @@ def keys_of(text: str) -> tuple[bytes, ...]:
     raw = text.encode("utf-8", "surrogateescape")
     resolved = _ESCAPE.sub(_resolve, text).encode("utf-8", "surrogateescape")
     return (raw,) if resolved == raw else (raw, resolved)
+
+
+def key_name(key: bytes) -> str:
+    """Return what to call a key in a message; quotes for the empty key, which Redis allows."""
+    return shown_key(key, _WIDEST) or '""'
 
 
 def _resolve(found: re.Match[str]) -> str:

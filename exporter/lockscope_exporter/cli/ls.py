@@ -10,9 +10,20 @@ import click
 from lockscope_exporter import configuration as conf
 from lockscope_exporter.cli.errors import FAILED, OK
 from lockscope_exporter.cli.once import read_once, without_collections
+from lockscope_exporter.dialects import dialect
 from lockscope_exporter.listing import ORDERS, STATES, Filter, lock_object, select
-from lockscope_exporter.options import DURATION, GLOB, TEXT, ListedChoice, Whole, option, redis_options
+from lockscope_exporter.options import (
+    DURATION,
+    GLOB,
+    TEXT,
+    Checked,
+    ListedChoice,
+    Whole,
+    option,
+    redis_options,
+)
 from lockscope_exporter.render import lock_lines, on_terminal, plain_lines, summary
+from lockscope_exporter.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +43,13 @@ if TYPE_CHECKING:
 )
 @option("--key", type=GLOB, default=None, help="Only keys that match this Redis glob.")
 @option("--prefix", "wanted_prefixes", type=TEXT, multiple=True, help="Only this prefix, repeatable.")
-@option("--dialect", "dialects", type=TEXT, multiple=True, help="Only this dialect, repeatable.")
+@option(
+    "--dialect",
+    "dialects",
+    type=Checked("dialect", dialect),
+    multiple=True,
+    help="Only this dialect, repeatable.",
+)
 @option("--host", default="", help="Only locks that this host holds.")
 @option("--job-type", default="", help="Only locks of this job type.")
 @option("--sort", "order", type=click.Choice(tuple(ORDERS)), default="urgency", help="Order of the list.")
@@ -58,7 +75,7 @@ def command(
         key=conf.glob(key) if key else b"",
         prefixes=frozenset(wanted_prefixes),
         states=frozenset(states),
-        dialects=frozenset(dialects),
+        dialects=frozenset(dialect(name).name for name in dialects),
         host=host,
         job_type=job_type,
     )
@@ -69,7 +86,7 @@ def command(
         if as_json:
             print_json(some)
         else:
-            print_table(view, found, some)
+            print_table(view, found, some, options.locks)
     faults = view.faults()
     for fault in faults:
         click.echo(f"lockscope ls: incomplete, {fault}", err=True)
@@ -82,16 +99,21 @@ def print_json(locks: Sequence[LockState]) -> None:
     click.echo(f"[{lines}]")
 
 
-def print_table(view: View, found: Sequence[LockState], some: Sequence[LockState]) -> None:
+def print_table(
+    view: View, found: Sequence[LockState], some: Sequence[LockState], patterns: Sequence[str]
+) -> None:
     """Print a table; on a terminal also how many there are, and what to do if there are none."""
     terminal = on_terminal()
     if terminal:
         _show(found, some)
     elif some:
         click.echo("\n".join(plain_lines(some)))
-    if not view.locks:
-        click.echo("no lock found; name the keys to look at with --locks 'PATTERN'", err=True)
-    elif not found:
+    if not view.locks and not view.faults():
+        hint = "; name the keys to look at with --locks 'PATTERN'"
+        if patterns:
+            hint = f" under {shown(', '.join(patterns), 200)}; lockscope doctor tells what lies there"
+        click.echo(f"no lock found{hint}", err=True)
+    elif view.locks and not found:
         click.echo(f"none of {summary(view.locks)} is wanted by the filters", err=True)
 
 

@@ -17,7 +17,7 @@ from lockscope_exporter import release
 from lockscope_exporter.classify import holder_name
 from lockscope_exporter.cli.errors import FAILED, FINDING, OK, CommandError
 from lockscope_exporter.cli.facts import Fact, print_facts
-from lockscope_exporter.cli.keytext import keys_of
+from lockscope_exporter.cli.keytext import key_name, keys_of
 from lockscope_exporter.cli.one import pick, read_one
 from lockscope_exporter.listing import holder_object, lock_object
 from lockscope_exporter.options import TEXT, option, redis_options
@@ -73,7 +73,7 @@ def command(
         why = missing(one.type)
         if as_json:
             click.echo(json.dumps({"outcome": "gone", "detail": why, "dry_run": not really, "lock": None}))
-        click.echo(f"lockscope release: {shown_key(one.key, _WIDEST)} {why}", err=True)
+        click.echo(f"lockscope release: {key_name(one.key)} {why}", err=True)
         return FINDING
     lock = pick(one.locks, field)
     plan = release.plan(lock, token)

@@ -12,7 +12,7 @@ from lockscope_exporter import runbook, story
 from lockscope_exporter.alerts.options import RUNBOOK_BASE_URL
 from lockscope_exporter.cli.errors import FINDING, OK
 from lockscope_exporter.cli.facts import Fact, print_facts
-from lockscope_exporter.cli.keytext import keys_of
+from lockscope_exporter.cli.keytext import key_name, keys_of
 from lockscope_exporter.cli.one import read_one
 from lockscope_exporter.cli.past import Past, past_of
 from lockscope_exporter.cli.release import missing, named, title
@@ -25,7 +25,7 @@ from lockscope_exporter.redis_cli import inspect, lockscope
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.release import open_client, open_journal
 from lockscope_exporter.render import STYLES
-from lockscope_exporter.text import label_text, shown_key
+from lockscope_exporter.text import label_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from lockscope_exporter.dialects import Dialect
     from lockscope_exporter.state import Holder, LockState
 
-_WIDEST = 200
 _LISTED = 10
 
 
@@ -126,7 +125,7 @@ def _nothing(options: Options, one: One, *, as_json: bool) -> int:
     what = missing(one.type) if not one.locks else "has no such field that is a lock"
     if as_json:
         click.echo("[]")
-    click.echo(f"lockscope why: {shown_key(one.key, _WIDEST)} {what}", err=True)
+    click.echo(f"lockscope why: {key_name(one.key)} {what}", err=True)
     if not one.type and not one.locks and not as_json:
         target = options.targets()[0]
         db = (target.dbs or (parse_redis_url(target.url).db,))[0]
