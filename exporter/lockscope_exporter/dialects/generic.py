@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lockscope_exporter.dialects import owners, values
 from lockscope_exporter.dialects.model import MAX_MEMBERS, MAX_VALUE, Dialect, Finding, Form, Release
@@ -44,6 +44,10 @@ _OTHERS = re.compile(
     rb"|(?:[a-z]+[-_])?tokens?|api[-_]?keys?|checksums?|md5|sha\d{0,3})(?![a-z])",
     re.IGNORECASE,
 )
+# Who waits, of hashes and sets.
+_WAITING = re.compile(rb"(?<![a-z])(?:queue[ds]?|wait(?:ers|ing|list)?|pending)(?![a-z])", re.IGNORECASE)
+# Names of fields that an object has which stands for a lock, beside those that name its owner.
+_TELLS = re.compile(r"lock|own|hold|token|expir|until|ttl|lease|(?<![a-z])by$|By$")
 _SMALL = re.compile(rb"\d{1,9}")
 _MEMBER = re.compile(rb"[\x21-\x7e]{1,200}")
 _TOKEN_WITH_COUNT = re.compile(rb".{0,100}(?:" + values.UUID.pattern + rb"|[0-9a-f]{32}).{0,100}", re.DOTALL)
@@ -91,8 +95,16 @@ def _plausible(reading: Reading, value: bytes, forced: bool, *, named: bool = Fa
         plain = values.is_word(wrapped) or values.is_constant(wrapped)
         return named and plain and _plain(reading, wrapped, forced, named)
     if values.is_serialised(value):
-        return named and values.json_object(value) is not None
+        return named and _describes(values.json_object(value))
     return _plain(reading, value, forced, named)
+
+
+def _describes(fields: dict[str, Any] | None) -> bool:
+    """Tell whether a JSON object says anything that one does which stands for a lock."""
+    if not fields:
+        return False
+    told = owners.from_fields(fields) is not None or owners.token_field(fields) is not None
+    return told or any(_TELLS.search(name) is not None for name in fields)
 
 
 def _plain(reading: Reading, value: bytes, forced: bool, named: bool) -> bool:
@@ -114,7 +126,10 @@ def _plain(reading: Reading, value: bytes, forced: bool, named: bool) -> bool:
 
 def _named(key: bytes, forced: bool) -> bool:
     """Tell whether the key's name allows a hash, sorted set or set to be a lock."""
-    return forced or (_BESIDE.search(key) is None and (lockish(key) or _POOL.search(key) is not None))
+    if forced:
+        return True
+    other = any(words.search(key) is not None for words in (_BESIDE, _COUNTS, _WAITING))
+    return not other and (lockish(key) or _POOL.search(key) is not None)
 
 
 def _hash(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:

@@ -120,6 +120,7 @@ DIALECTS = (
         ttl="Always set, 10 s by default, renewed at four fifths of it. The scores of a semaphore say since "
         "when each holds.",
         release="Compare and delete; of a semaphore, remove the member.",
+        aliases=("redis-semaphore-npm",),
     ),
     Dialect(
         "ioredis-lock",

@@ -92,7 +92,12 @@ DIALECTS = (
             Form(
                 "hash",
                 hash_holders(_NAME, owner=_sidekiq_job),
-                keys=(b"uniquejobs:*:LOCKED", b"uniquejobs:*:GRABBED"),
+                keys=(
+                    b"uniquejobs:*:LOCKED",
+                    b"uniquejobs:*:GRABBED",
+                    b"*:uniquejobs:*:LOCKED",
+                    b"*:uniquejobs:*:GRABBED",
+                ),
                 forced_keys=(b"*:LOCKED", b"*:GRABBED"),
                 ttl_expected=False,
                 release=Release.NONE,
@@ -142,7 +147,7 @@ DIALECTS = (
             Form(
                 "string",
                 constant(_true_or_time, note="the library stores no owner"),
-                keys=(b"resque:lock:*", b"resque:*:lock:*"),
+                keys=(b"resque:lock:*", b"resque:*:lock:*", b"*:resque:lock:*"),
                 ttl_expected=False,
                 example="resque:lock:UpdateNetworkGraph-[42]",
             ),
@@ -206,6 +211,7 @@ DIALECTS = (
         ),
         ttl="The key has none, which is normal: `lock:expire:<name>` says when it may be taken over.",
         release="Compare and delete; the library then clears `lock:expire:<name>` by itself.",
+        aliases=("redis-lock-rb",),
     ),
     Dialect(
         "suo",
