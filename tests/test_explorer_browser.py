@@ -362,9 +362,9 @@ def test_redis_that_goes_away_and_comes_back(page):
         server.close()
 
 
-CUT_OFF = """[...document.querySelectorAll("[data-testid=stMain] button")]
-  .filter(node => node.offsetParent && !node.closest(".ls") && node.getBoundingClientRect().right > innerWidth)
-  .map(node => node.innerText)"""
+CUT_OFF = """[...document.querySelectorAll("[data-testid=stMain] button")].filter(node => node.offsetParent
+    && !node.closest(".ls") && node.getBoundingClientRect().right > innerWidth
+  ).map(node => node.innerText)"""
 
 
 def test_usable_on_a_phone(page, explorer, client):

@@ -128,7 +128,7 @@ def findings(nodes: Sequence[NodeStatus], families: pd.DataFrame) -> list[tuple[
                 (
                     "bad",
                     f"{text.count(row.no_ttl, 'lock')} of {prefix} without expiry.",
-                    "Take them with an expiry.",
+                    "Give it an expiry." if row.no_ttl == 1 else "Give them an expiry.",
                 )
             )
         if row.weak_owner:

@@ -21,6 +21,11 @@ def palette() -> dict[str, str]:
     return DARK if st.context.theme.type == "dark" else LIGHT
 
 
+def shades() -> list[str]:
+    """Return the colours of few and of many: few is close to the background."""
+    return ["#15333B", "#7FDCEB"] if st.context.theme.type == "dark" else ["#CFE8E6", "#04535A"]
+
+
 def outcomes(frame: pd.DataFrame, step: float) -> alt.Chart:
     """Draw calls to acquire over time, stacked by outcome.
 
@@ -76,7 +81,7 @@ def waits(frame: pd.DataFrame, step: float) -> alt.Chart:
             x=alt.X("since:T", title=None),
             x2="at:T",
             y=alt.Y("wait:O", title="waited", sort=order),
-            color=alt.Color("value:Q", title="calls", scale=alt.Scale(scheme="teals", type="sqrt")),
+            color=alt.Color("value:Q", title="calls", scale=alt.Scale(range=shades(), type="sqrt")),
             tooltip=[
                 alt.Tooltip("at:T", title="until", format="%H:%M:%S"),
                 alt.Tooltip("wait:N", title="waited"),
