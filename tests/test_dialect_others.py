@@ -77,6 +77,12 @@ LEFT = [
     ("lock:import:2", '{"expiresAt": 1796000000}', True, "generic"),
     ("app:uniquejobs:9e9b:LOCKED", {"bd1e62ecb9b9ea4b4b0f5e3f": str(NOW)}, False, "sidekiq-unique-jobs"),
     ("app:resque:lock:Import-[42]", "true", False, "resque-lock"),
+    ("locks:total", "17", False, None),
+    ("account_locked:7", "1", True, None),
+    ("login:locked:user:7", "1", True, None),
+    ("guard:7", '{"lockId": "f3f8", "expiresAtMs": 1796000000000}', True, "generic"),
+    ("sem:pool:holders", {"a-1", "b-2"}, True, "generic"),
+    ("oauth:state:7", HEX4, True, None),
     ("session:7", HEX4[:24], True, None),
     ("session:8", "alice", True, None),
     ("csrf:7", "aB3dE6gH1jK2mN5pQ", True, None),
@@ -129,6 +135,16 @@ def test_every_librarys_locks_are_seen_and_nothing_beside_them(server, client):
 def test_these_names_are_watched_unasked(key):
     """They begin like what is watched anyway, so they cost the server nothing more."""
     assert any(compile_glob(pattern.glob).fullmatch(key) for pattern in DEFAULT_PATTERNS)
+
+
+def test_each_field_of_a_hash_called_locks_is_a_lock():
+    """Its value is the owner's token; if one is none, the hash is something else."""
+    fields = {b"order:1": UUID4.encode(), b"order:2": b"web-1:4242"}
+    one, two = decode(Reading(b"shop:locks", "hash", fields, None, NOW))
+    assert (one.field, one.owner_identity) == (b"order:1", UUID4.encode())
+    assert (two.field, two.holders[0].host, two.holders[0].pid) == (b"order:2", "web-1", 4242)
+    assert decode(Reading(b"shop:locks", "hash", {**fields, b"size": b"2"}, None, NOW)) == ()
+    assert decode(Reading(b"shop:lock:orders", "hash", {b"order:1": UUID4.encode()}, None, NOW)) == ()
 
 
 def test_a_lock_that_is_renewed_in_its_value_keeps_its_owner():

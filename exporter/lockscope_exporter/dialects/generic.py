@@ -16,12 +16,15 @@ if TYPE_CHECKING:
 
 # "lock" but no block, clock, unlock, lockout or locker; and the other words people use for such keys.
 _LOCKISH = re.compile(
-    rb"(?<![bc])(?<!un)lock(?!out|er|box|down|screen|smith|step|ed[_-]?(?:out|user|account))"
+    rb"(?<![bc])(?<!un)lock(?!out|er|box|down|screen|smith|step|ed[:._-]?(?:out|user|account|login))"
     rb"|mutex|singleton|(?<![a-z])lease(?![a-z])|(?<![a-z])leader(?![a-z]|[-_]?board)",
     re.IGNORECASE,
 )
+_LOCKED_OUT = re.compile(
+    rb"(?<![a-z])(?:account|login|user|card)s?[:._-]?(?:is[:._-]?)?locked", re.IGNORECASE
+)
 _RUNNING = re.compile(rb"in[-_]?progress|(?<![a-z])running(?![a-z])", re.IGNORECASE)
-_POOL = re.compile(rb"semaphore|(?<![a-z])permits?(?![a-z])", re.IGNORECASE)
+_POOL = re.compile(rb"semaphore|(?<![a-z])(?:permits?|sem)(?![a-z])", re.IGNORECASE)
 # What stands beside a lock: waiters, fencing counters, settings.
 _BESIDE = re.compile(
     rb"[:._-](?:queue|wait(?:ers|ing)?|signal|notify|events?|channel|info|meta|config|settings|stats|metrics"
@@ -30,7 +33,7 @@ _BESIDE = re.compile(
 )
 # A small number under such a name counts, whatever the name says of locks.
 _COUNTS = re.compile(
-    rb"(?<![a-z])(?:rate[-_]?limit(?:s|er|ing)?|throttl(?:e|ed|ing)|attempts?|tries|failures|hits|counters?|count"
+    rb"(?<![a-z])(?:rate[-_]?limit(?:s|er|ing)?|throttl(?:e|ed|ing)|attempts?|tries|failures|hits|counters?|count|total"
     rb"|quotas?|fenc(?:e|ing))(?![a-z])|(?<![a-z])(?:version|sequence|seq|epoch|generation)$",
     re.IGNORECASE,
 )
@@ -40,14 +43,16 @@ _INDEX = re.compile(
 )
 # A word or what is drawn at random is the thing itself under such names, of which some only sound like locks.
 _OTHERS = re.compile(
-    rb"lock|^caches?[:._/-]|(?<![a-z])(?:sess(?:ion)?s?|[cx]srf|nonces?|otp|etags?|cookies?|jwt|passwords?|secrets?"
+    rb"lock|^caches?[:._/-]|(?<![a-z])(?:sess(?:ion)?s?|[cx]srf|nonces?|otp|etags?|cookies?|jwt|oauth2?|captcha|passwords?|secrets?"
     rb"|(?:[a-z]+[-_])?tokens?|api[-_]?keys?|checksums?|md5|sha\d{0,3})(?![a-z])",
     re.IGNORECASE,
 )
+_LOCKS = re.compile(rb"(?:locks|mutexes|leases)$", re.IGNORECASE)
 # Who waits, of hashes and sets.
 _WAITING = re.compile(rb"(?<![a-z])(?:queue[ds]?|wait(?:ers|ing|list)?|pending)(?![a-z])", re.IGNORECASE)
 # Names of fields that an object has which stands for a lock, beside those that name its owner.
 _TELLS = re.compile(r"lock|own|hold|token|expir|until|ttl|lease|(?<![a-z])by$|By$")
+_SAYS_LOCK = re.compile(r"lock(?:ed)?_?(?:id|by|owner|holder|token)", re.IGNORECASE)
 _SMALL = re.compile(rb"\d{1,9}")
 _MEMBER = re.compile(rb"[\x21-\x7e]{1,200}")
 _TOKEN_WITH_COUNT = re.compile(rb".{0,100}(?:" + values.UUID.pattern + rb"|[0-9a-f]{32}).{0,100}", re.DOTALL)
@@ -60,7 +65,7 @@ _WEAK_NOTE = "anyone would write this value: a release cannot be verified"
 
 def lockish(key: bytes) -> bool:
     """Tell whether the key's name says that it is a lock."""
-    return _LOCKISH.search(key) is not None
+    return _LOCKISH.search(key) is not None and _LOCKED_OUT.search(key) is None
 
 
 def _string(reading: Reading, forced: bool, *, named: bool = False) -> tuple[Finding, ...] | None:
@@ -95,14 +100,13 @@ def _plausible(reading: Reading, value: bytes, forced: bool, *, named: bool = Fa
         plain = values.is_word(wrapped) or values.is_constant(wrapped)
         return named and plain and _plain(reading, wrapped, forced, named)
     if values.is_serialised(value):
-        return named and _describes(values.json_object(value))
+        fields = values.json_object(value) or {}
+        return any(map(_SAYS_LOCK.fullmatch, fields)) or (named and _describes(fields))
     return _plain(reading, value, forced, named)
 
 
-def _describes(fields: dict[str, Any] | None) -> bool:
+def _describes(fields: dict[str, Any]) -> bool:
     """Tell whether a JSON object says anything that one does which stands for a lock."""
-    if not fields:
-        return False
     told = owners.from_fields(fields) is not None or owners.token_field(fields) is not None
     return told or any(_TELLS.search(name) is not None for name in fields)
 
@@ -141,12 +145,26 @@ def _hash(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
     owner = owners.from_fields({name: values.text(value) for name, value in words.items()})
     named = owners.token_field(words)
     if named is None and (owner is None or (owner.host is None and owner.pid is None)):
-        return _COUNTED(reading, forced)
+        return _each(reading, fields) or _COUNTED(reading, forced)
     token = words[named] if named is not None else b"\0".join(value for _, value in sorted(fields.items()))
     if not 0 < len(token) <= MAX_VALUE:
         return None
     said = owner or owners.described(reading.key, token)
     return (Finding((owners.holder(token, said),), identity=token, deadline=reading.deadline),)
+
+
+def _each(reading: Reading, fields: dict[bytes, bytes]) -> tuple[Finding, ...] | None:
+    """A hash called locks whose fields are locks of their own, each with its owner's token."""
+    if _LOCKS.search(reading.key) is None or not all(map(_owns, fields.values())):
+        return None
+    return tuple(
+        Finding((owners.holder(token, owners.described(reading.key, token)),), identity=token, field=name)
+        for name, token in sorted(fields.items())
+    )
+
+
+def _owns(value: bytes) -> bool:
+    return values.is_random(value) or owners.described(b"", value) != owners.NOBODY
 
 
 def _zset(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:

@@ -33,6 +33,7 @@ be freed. lockscope recognises a dialect by the name of the key, its type and th
   limit, fencing and the like. Under other names a random token, `host:pid`, or a word that expires is, unless
   the name says session, cache, token or the like. Numbers, truth values, cached data and text with spaces are
   none there. A token in quotes, or as PHP or Java serialise it, is one under a name that says lock.
+  In a hash called `locks` every field is a lock of its own, if each holds a token.
 - An idempotency key of `lockscope.idempotent` counts while the work runs, not once it is done.
 - Strings over {MAX_VALUE} bytes, and hashes, sorted sets and sets with more than {MAX_MEMBERS} members, are
   never locks. Lists and streams are never read.
