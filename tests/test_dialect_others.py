@@ -80,6 +80,8 @@ LEFT = [
     ("locks:total", "17", False, None),
     ("account_locked:7", "1", True, None),
     ("login:locked:user:7", "1", True, None),
+    ("shop:locks", {"order:1": UUID4}, False, "generic"),
+    ("shop:leases", {f"{UUID4}:47": "1"}, True, "redisson-rlock"),
     ("guard:7", '{"lockId": "f3f8", "expiresAtMs": 1796000000000}', True, "generic"),
     ("sem:pool:holders", {"a-1", "b-2"}, True, "generic"),
     ("oauth:state:7", HEX4, True, None),
@@ -117,7 +119,7 @@ def test_every_librarys_locks_are_seen_and_nothing_beside_them(server, client):
     assert {key: lock.dialect for key, lock in seen.items()} == expected
     assert "errorstat_WRONGTYPE" not in client.info("errorstats")
 
-    without = {"lock:owner:report", "suo:two", "my-lock", "app:resque:lock:Import-[42]"}
+    without = {"lock:owner:report", "suo:two", "my-lock", "app:resque:lock:Import-[42]", "shop:locks"}
     without |= {key for key in seen if "uniquejobs" in key or key.startswith("SEATA")}
     assert {key for key in seen if seen[key].state == "no_ttl"} == set()
     assert {key for key, _, expires, dialect in LEFT if dialect and not expires} == without

@@ -47,7 +47,6 @@ _OTHERS = re.compile(
     rb"|(?:[a-z]+[-_])?tokens?|api[-_]?keys?|checksums?|md5|sha\d{0,3})(?![a-z])",
     re.IGNORECASE,
 )
-_LOCKS = re.compile(rb"(?:locks|mutexes|leases)$", re.IGNORECASE)
 # Who waits, of hashes and sets.
 _WAITING = re.compile(rb"(?<![a-z])(?:queue[ds]?|wait(?:ers|ing|list)?|pending)(?![a-z])", re.IGNORECASE)
 # Names of fields that an object has which stands for a lock, beside those that name its owner.
@@ -145,7 +144,7 @@ def _hash(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
     owner = owners.from_fields({name: values.text(value) for name, value in words.items()})
     named = owners.token_field(words)
     if named is None and (owner is None or (owner.host is None and owner.pid is None)):
-        return _each(reading, fields) or _COUNTED(reading, forced)
+        return _COUNTED(reading, forced)
     token = words[named] if named is not None else b"\0".join(value for _, value in sorted(fields.items()))
     if not 0 < len(token) <= MAX_VALUE:
         return None
@@ -153,12 +152,20 @@ def _hash(reading: Reading, forced: bool) -> tuple[Finding, ...] | None:
     return (Finding((owners.holder(token, said),), identity=token, deadline=reading.deadline),)
 
 
-def _each(reading: Reading, fields: dict[bytes, bytes]) -> tuple[Finding, ...] | None:
+def _each(reading: Reading, _forced: bool) -> tuple[Finding, ...] | None:
     """A hash called locks whose fields are locks of their own, each with its owner's token."""
-    if _LOCKS.search(reading.key) is None or not all(map(_owns, fields.values())):
+    fields = reading.value
+    if not isinstance(fields, dict) or not 0 < len(fields) <= MAX_MEMBERS:
+        return None
+    if not all(map(_owns, fields.values())):
         return None
     return tuple(
-        Finding((owners.holder(token, owners.described(reading.key, token)),), identity=token, field=name)
+        Finding(
+            (owners.holder(token, owners.described(reading.key, token)),),
+            identity=token,
+            field=name,
+            deadline=reading.deadline,
+        )
         for name, token in sorted(fields.items())
     )
 
@@ -212,11 +219,19 @@ DIALECTS = (
         "any",
         (
             Form("string", _string, example="app:lock:nightly"),
+            Form(
+                "hash",
+                _each,
+                keys=(b"*locks", b"*mutexes", b"*leases"),
+                ttl_expected=False,
+                release=Release.NONE,
+                example="app:locks, field nightly",
+            ),
             Form("hash", _hash, release=Release.NONE, example="app:lock:nightly"),
             Form("zset", _zset, release=Release.NONE, example="app:semaphore"),
             Form("set", _set, release=Release.NONE, example="app:lock:readers"),
         ),
-        ttl="One is expected where the name says lock; otherwise it is not known.",
+        ttl="One is expected where the name says lock, but of the fields of a hash; otherwise it is not known.",
         release="Compare and delete the exact bytes of a string; of other types no safe way is known.",
     ),
 )
