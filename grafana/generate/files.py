@@ -9,6 +9,7 @@ from grafana.generate.kit import render
 from grafana.generate.pages import metrics_page, runbook_index
 
 from lockscope_exporter.alerts import ALERT_NAMES, RuleOptions
+from lockscope_exporter.dialects.manual import manual
 from lockscope_exporter.shipped import rule_files
 
 
@@ -22,6 +23,7 @@ def generated_files() -> dict[str, str]:
     files["grafana/provisioning/alerting/lockscope.yml"] = rule_files(
         RuleOptions(dashboard_base_url=""), "grafana"
     )["lockscope-grafana-alerts.yml"]
+    files["docs/dialects.md"] = manual()
     files["docs/metrics.md"] = metrics_page()
     files["docs/runbooks/README.md"] = runbook_index()
     for alert in ALERT_NAMES:
