@@ -231,7 +231,7 @@ DIALECTS = (
             Form("zset", _zset, release=Release.NONE, example="app:semaphore"),
             Form("set", _set, release=Release.NONE, example="app:lock:readers"),
         ),
-        ttl="One is expected where the name says lock, but of the fields of a hash; otherwise it is not known.",
+        ttl="One is expected where the name says lock, but of fields of a hash; otherwise it is not known.",
         release="Compare and delete the exact bytes of a string; of other types no safe way is known.",
     ),
 )
