@@ -513,6 +513,8 @@ def test_every_page_in_both_themes(browser, scene, tmp_path, theme):
     tab.get_by_role("button", name="Release this lock").click()
     expect(tab.get_by_role("dialog").get_by_text("Dry run")).to_be_visible()
     tab.get_by_role("dialog").get_by_label("Reason").wait_for()
+    button = tab.get_by_role("dialog").get_by_role("button", name="Release", exact=True)
+    assert button.evaluate_all(CONTRAST)[0][1] >= 4.5
     tab.screenshot(path=folder / f"release-{theme}.png", animations="disabled")
     tab.goto("about:blank")
     tab.context.close()

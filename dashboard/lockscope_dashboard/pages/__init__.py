@@ -26,6 +26,8 @@ _STYLE: Final = """<style>
   .stMain [data-testid="stButtonGroup"] button { padding-inline: 0.5rem; }
 }
 </style>"""
+# White on the light blue of the dark theme could hardly be read.
+_DARK: Final = '<style>[data-testid^="stBaseButton-primary"] { color: #10161C; }</style>'
 _wired: ContextVar[bool] = ContextVar("wired", default=False)
 
 
@@ -52,7 +54,7 @@ def run() -> None:
     """Set the frame up and run the page that the address names; the first one answers at ``/``."""
     st.set_page_config(page_title="lockscope", page_icon=_ICON, layout="wide")
     st.logo(_ICON, size="medium")
-    st.html(_STYLE)
+    st.html(_STYLE + (_DARK if st.context.theme.type == "dark" else ""))
     chosen = st.navigation(
         [
             st.Page(_HERE / f"{page.name}.py", title=page.title, icon=page.icon, default=page is MENU[0])
