@@ -368,6 +368,32 @@ def test_interpreter_shutdown(server: RedisServer, client: redis.Redis) -> None:
     assert not client.exists("order:2", "order:3")
 
 
+BUSY = """
+import sys, threading, time
+import redis
+import lockscope
+client = redis.Redis(unix_socket_path=sys.argv[1])
+lockscope.instrument(journal="unix://" + sys.argv[1], sinks=[lambda event: None])
+def work(number):
+    while True:
+        with client.lock(f"busy:{number}", timeout=30):
+            pass
+for number in range(6):
+    threading.Thread(target=work, args=(number,), daemon=True).start()
+while not client.exists("lockscope:journal"):
+    time.sleep(0.01)
+print("end", flush=True)
+"""
+
+
+def test_interpreter_shutdown_under_daemon_threads_that_never_stop(server: RedisServer) -> None:
+    """A process ends although its daemon threads take locks faster than the journal is written."""
+    started = time.monotonic()
+    done = run_python(BUSY, server.socket)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "end\n", "")
+    assert time.monotonic() - started < 40
+
+
 # sinks
 
 

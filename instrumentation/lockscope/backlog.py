@@ -41,7 +41,7 @@ class Backlog(Generic[T]):
 
     Args:
         name: for the thread and the log.
-        work: takes items off the queue until it is empty; may block. What it raises is logged.
+        work: takes items off the queue that it is passed; may block. What it raises is logged.
         size: items that may wait; what does not fit is dropped and counted in ``dropped``.
         linger: seconds to wait for more before ``work`` is called.
         patience: seconds to put ``work`` off further while more and more comes: it would take the interpreter
@@ -98,8 +98,8 @@ class Backlog(Generic[T]):
         return self._drain(self._now, timeout)
 
     def take(self) -> deque[T]:
-        """Return the queue itself, for whoever works it off in place of the thread."""
-        return self._now.queue
+        """Return what waits now, for whoever works it off in place of the thread."""
+        return _taken(self._now.queue)
 
     def close(self, timeout: float = 2.0) -> None:
         """Work off what waits and end the thread; a later item starts it again."""
@@ -115,11 +115,14 @@ class Backlog(Generic[T]):
     def _drain(self, run: _Run[T], timeout: float = -1) -> bool:
         if not run.working.acquire(timeout=timeout):
             return False
+        # No more than what waits now: others may go on putting, faster than it can be worked off.
+        waiting = _taken(run.queue)
         try:
-            self._work(run.queue)
+            self._work(waiting)
         except Exception:  # noqa: BLE001 - telemetry stays away from the application
             self._complain()
         finally:
+            run.queue.extendleft(reversed(waiting))  # what it can do nothing with yet
             run.working.release()
         return not run.queue
 
@@ -167,6 +170,23 @@ class Backlog(Generic[T]):
         if now - self._complained >= _COMPLAIN_EVERY:
             self._complained = now
             _log.exception("%s failed; what it was working on is lost", self.name)
+
+
+def give_way() -> None:
+    """Let go of the interpreter, or callers wait for it 5 ms at a time; at exit nobody goes first."""
+    if threading.current_thread().daemon:
+        time.sleep(0)
+
+
+def _taken(queue: deque[T]) -> deque[T]:
+    """Take what is in the queue now; other threads may put and take meanwhile."""
+    taken: deque[T] = deque()
+    try:
+        for _ in range(len(queue)):
+            taken.append(queue.popleft())
+    except IndexError:  # another thread was faster
+        pass
+    return taken
 
 
 def _drain_at_exit(backlog: ref[Backlog[Any]]) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from lockscope import events, jobs
-from lockscope.backlog import Backlog
+from lockscope.backlog import Backlog, give_way
 from lockscope.sinks.otel_around import Around, note_job
 from lockscope.sinks.otel_attributes import ACQUIRES
 from lockscope.sinks.otel_flush import flush_first
@@ -105,4 +104,4 @@ class OTelSink:
                 self._spans.acquire(event, known)
             if self._values is not None:
                 self._values.record(event, None if known is None else known.context)
-            time.sleep(0)  # lets go of the interpreter, or callers would wait for it 5 ms at a time
+            give_way()
