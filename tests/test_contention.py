@@ -497,7 +497,38 @@ def test_a_dead_connection_ends_it(own_server, tmp_path):
     own_server.stop(signal.SIGKILL)
     assert process.popen.wait(6) == 2
     assert "Traceback" not in process.output()
-    assert re.search(r"^lockscope contention: .*closed the connection", process.output(), re.MULTILINE)
+    assert re.search(
+        r"^lockscope contention: .*(closed|cut) the connection", process.output(), re.MULTILINE
+    )  # cut once listening had begun
+
+
+def test_a_cut_while_listening_is_no_wrong_address(own_server, tmp_path):
+    """Where somebody cuts the connection that listens, the line says so, not that the URL may be wrong."""
+    words = ["contention", "--redis-url", own_server.url, "--seconds", "10"]
+    process = Process([SCRIPT, *words], tmp_path / "log")
+    client = own_server.client()
+    wait_listening(client)
+    assert client.client_kill_filter(_type="normal", skipme=True) > 0
+    assert process.popen.wait(6) == 2
+    assert "the server cut the connection while it listened" in process.output()
+    assert "TLS" not in process.output()
+
+
+def test_rates_are_of_the_time_of_listening_alone(own_server):
+    """Working up a burst after MONITOR has ended is no listening: rates would be too low."""
+    progress = Progress()
+    [server] = servers(own_server.url, 2.0)
+    with ThreadPoolExecutor(1) as pool:
+        heard = pool.submit(sampler.listen, server, plan(max_bytes=2_000_000), threading.Event(), progress)
+        wait_until(lambda: progress.began)
+        burst = "for i = 1, 60000 do redis.call('set', 'lock:x', i) end"
+        own_server.client().eval(burst, 0)
+        wait_until(lambda: progress.ended, every=0.001)
+        worked_up = progress.commands
+        report = heard.result(60)
+    assert report.stopped == "bytes"
+    assert worked_up < report.commands
+    assert report.seconds == progress.ended - progress.began
 
 
 def test_a_flood_ends_it_at_the_cap(own_server):

@@ -38,6 +38,8 @@ def progress_line(progress: Mapping[str, Progress], seconds: float, now: float) 
     began = [one.began for one in progress.values() if one.began]
     left = max(seconds - (now - min(began)), 0.0) if began else seconds
     commands = sum(one.commands for one in progress.values())
+    if all(one.ended for one in progress.values()):
+        return f"MONITOR has ended; working up what it printed: {commands:,} commands so far"
     size = sum(one.bytes for one in progress.values())
     rates = [one.rate for one in progress.values() if one.rate is not None]
     load = f", server load before: {sum(rates):,.0f} commands/s" if rates else ""
@@ -82,8 +84,9 @@ def costs(report: Report) -> Iterator[str]:
         "interrupted": ", ended by Ctrl-C",
         "lost": ", ended early: a server was lost",
     }[report.stopped]
+    commands = "command" if report.commands == 1 else "commands"
     yield (
-        f"listened for {duration_text(report.seconds)}{ended}: {report.commands:,} commands, "
+        f"listened for {duration_text(report.seconds)}{ended}: {report.commands:,} {commands}, "
         f"{megabytes(report.output_bytes)} of output"
     )
     for node, cost in report.costs.items():

@@ -96,11 +96,25 @@ def listen(server: Server, plan: Plan, stop: Event, progress: Progress) -> Repor
     try:
         listener.run()
     except (redis.RedisError, OSError) as failed:
-        reason = explain(failed)
-        error = f"{reason.what}; {reason.fix}"
+        error = _lost(failed) if progress.began else ""
+        if not error:
+            reason = explain(failed)
+            error = f"{reason.what}; {reason.fix}"
     finally:
         listener.close()
     return listener.report(error)
+
+
+def _lost(error: Exception) -> str:
+    """Say why a connection that listened was lost; empty if the server did not cut it."""
+    if isinstance(error, redis.TimeoutError | TimeoutError):
+        return ""
+    if not isinstance(error, redis.ConnectionError | ConnectionError):
+        return ""
+    return (
+        "the server cut the connection while it listened: it ended, somebody ran CLIENT KILL, or the output "
+        "was more than its client-output-buffer-limit allows; see the server's log"
+    )
 
 
 @dataclass(slots=True)
@@ -132,14 +146,9 @@ class _Listener:
             self.progress.rate = self._meters[0].rate
             self.stop.wait(_BASELINE)
             self._measure(sides.main)
-        try:
-            self._listen(MonitorFeed(self._open(protocol=2), self.plan.timeout), sides)
-        finally:
-            self.progress.ended = time.monotonic()
+        self._listen(MonitorFeed(self._open(protocol=2), self.plan.timeout), sides)
         if not self.tally.replay.asking:
             self._notes.append("some outcomes stay unknown: the user may not run PTTL on these keys")
-        sides.main.settle()
-        self._measure(sides.main)
         self._name_clients(sides.main)
 
     def close(self) -> None:
@@ -202,13 +211,18 @@ class _Listener:
                 for side in sides.all():
                     self._refused(side.pump())
                 self._ask(sides)
+            monitor.close()
+            progress.ended = time.monotonic()  # working up the backlog may take longer than listening did
+            # Answers that are on their way still tell what was true at lines that are in the backlog.
+            sides.main.settle()
+            self._measure(sides.main)
         finally:
             monitor.close()
-        # Answers that are on their way still tell what was true at lines that are in the backlog.
-        patience = time.monotonic() + _AFTERWARDS
-        while backlog and not (self.stop.is_set() and time.monotonic() > patience):
-            self._take(lines, backlog.popleft(), sides)
-        self._unreadable += lines.skipped
+            progress.ended = progress.ended or time.monotonic()
+            patience = time.monotonic() + _AFTERWARDS
+            while backlog and not (self.stop.is_set() and time.monotonic() > patience):
+                self._take(lines, backlog.popleft(), sides)
+            self._unreadable += lines.skipped
 
     def _is_over(self) -> bool:
         if self.stop.is_set():
