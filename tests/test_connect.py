@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING
 
 import pytest
+import redis
 import trustme
 
 from lockscope_exporter.connect import ConnectError, connect, connect_cluster, connect_node, verify
@@ -153,6 +154,28 @@ def test_missing_permission_is_named(guarded_server):
     with pytest.raises(Exception, match="permission") as caught:
         client.scan(0)
     assert explain(caught.value).what == 'the user may not run "scan"'
+
+
+def test_refused_writes_and_wrong_types_are_in_plain_words(own_server):
+    """A key of another type, a full server, a replica and too few replicas get advice of their own."""
+    client = own_server.client()
+    client.set("lockscope:journal", "x")
+
+    def said_of(write: str) -> str:
+        with pytest.raises(redis.ResponseError) as caught:
+            client.execute_command(*write.split())
+        what, fix = explain(caught.value)
+        assert "the URL" not in fix
+        return what
+
+    assert said_of("XADD lockscope:journal * a b") == "the key holds something of another type"
+    client.config_set("maxmemory", "1")
+    assert said_of("SET a b") == "the server is out of memory and takes no writes"
+    client.config_set("maxmemory", "0")
+    client.config_set("min-replicas-to-write", "1")
+    assert said_of("SET a b") == "the server takes no writes for now"
+    client.replicaof("127.0.0.1", "1")
+    assert said_of("SET a b") == "this server is a replica and takes no writes"
 
 
 def test_unknown_database(server):

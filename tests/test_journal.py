@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -395,6 +396,38 @@ def test_reader_says_why_it_cannot_read_and_goes_on(server: RedisServer, client:
         wait_until(lambda: not reader.errors())
     finally:
         reader.stop()
+
+
+def test_reader_goes_on_with_a_stream_that_numbers_lower(own_server: RedisServer) -> None:
+    """A stream that takes the old one's place on a clock that is behind is read from its beginning."""
+    client = own_server.client()
+    reader = feed(Target(own_server.url))
+
+    def write(worker: str, number: str) -> None:
+        told = {"e": "released", "t": 0, "key": "lock:a", "prefix": "lock:*", "hold": 1}
+        body = {
+            "host": "h",
+            "pid": 1,
+            "worker": worker,
+            "db": 0,
+            "seq": 1,
+            "at": time.time(),
+            "events": [told],
+        }
+        client.xadd(KEY, {"v": "1", "b": json.dumps(body)}, id=number)
+
+    try:
+        write("aaaaaaaaaaaa", "*")
+        wait_until(lambda: count(reader, "redis_lock_release_total") == 1)
+        client.delete(KEY)
+        write("bbbbbbbbbbbb", "5-1")
+        client.client_kill_filter(_type="normal", skipme=True)  # as a failover does
+        wait_until(lambda: count(reader, "redis_lock_release_total") == 2)
+        write("cccccccccccc", "5-2")
+        wait_until(lambda: count(reader, "redis_lock_release_total") == 3)
+    finally:
+        reader.stop()
+        client.close()
 
 
 def test_reader_survives_a_restart_of_the_server(own_server: RedisServer) -> None:

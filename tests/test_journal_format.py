@@ -18,6 +18,7 @@ from lockscope.tokens import Owner, fingerprint
 WRITER = Writer("web-3", 4121, "7f3a9c0011ff", 2)
 SECONDS = st.floats(-1e6, 1e6, allow_nan=False).map(float)
 MAYBE = st.none() | SECONDS
+LASTED = st.none() | SECONDS.map(abs)
 WORDS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 JOBS = st.just(NO_JOB) | st.builds(Job, WORDS, st.none() | WORDS, st.none() | WORDS)
 OWNERS = st.builds(
@@ -52,8 +53,8 @@ def lock_events(draw: st.DrawFn) -> LockEvent:
         draw(st.none() | st.binary(min_size=1, max_size=80)),
         draw(MAYBE),
         draw(MAYBE),
-        draw(MAYBE),
-        draw(MAYBE),
+        draw(LASTED),
+        draw(LASTED),
         abs(draw(SECONDS)),
         draw(st.integers(0, 1000)),
         waited=draw(st.booleans()),
@@ -175,6 +176,15 @@ def test_hostile_entries_are_refused_with_a_reason(body: bytes, why: str) -> Non
     """Deep, truncated, oversized and forged entries end in one sentence."""
     with pytest.raises(FormatError, match=why):
         decode({b"v": VERSION, b"b": body})
+
+
+@pytest.mark.parametrize("name", ["wait", "hold", "unprotected"])
+def test_negative_durations_are_skipped(name: str) -> None:
+    """A counter adds durations up and must never go down: an event with a negative one is skipped."""
+    document = json.loads(GOOD[b"b"])
+    document["events"][0][name] = -5
+    entry = decode({b"v": VERSION, b"b": json.dumps(document).encode()})
+    assert (len(entry.events), entry.skipped) == (0, 1)
 
 
 def test_later_version_is_refused_and_later_fields_are_not() -> None:

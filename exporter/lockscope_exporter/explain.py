@@ -73,6 +73,10 @@ def _rule(
 
 
 _ANY = BaseException
+_CLOSED = Reason(
+    "the server closed the connection",
+    "check that it runs; if it does so at once, that this is a Redis port, and whether it wants TLS (rediss://)",
+)
 _RULES = (
     _rule(
         socket.gaierror, "", "the host name is not known", "check the host in the URL and the name service"
@@ -169,6 +173,36 @@ _RULES = (
         "add ?protocol=2 to the URL",
     ),
     _rule(redis.exceptions.BusyLoadingError, "", "the server is loading its data", "wait until it is done"),
+    _rule(
+        _ANY,
+        "^WRONGTYPE",
+        "the key holds something of another type",
+        "look at it with the Redis command TYPE, and move it if it is not wanted",
+    ),
+    _rule(
+        redis.exceptions.OutOfMemoryError,
+        "",
+        "the server is out of memory and takes no writes",
+        "free keys, or raise maxmemory",
+    ),
+    _rule(
+        redis.exceptions.ReadOnlyError,
+        "",
+        "this server is a replica and takes no writes",
+        "connect to its master, or to the Sentinels with sentinel://",
+    ),
+    _rule(
+        redis.ResponseError,
+        "^(MISCONF|NOREPLICAS) ",
+        "the server takes no writes for now",
+        "see its log and INFO: it cannot save to its disk, or has too few replicas",
+    ),
+    _rule(
+        (redis.exceptions.ClusterDownError, redis.exceptions.MasterDownError),
+        "",
+        "the server is cut off from its cluster or its master",
+        "see INFO replication and CLUSTER INFO there",
+    ),
     _rule(_ANY, "^BUSY ", "the server is busy with a long script", "wait, or see SCRIPT KILL"),
     _rule(_ANY, "max number of clients", "the server has no free connection", "raise maxclients"),
     _rule(
@@ -192,8 +226,8 @@ _RULES = (
     _rule(
         redis.ConnectionError,
         "connection closed by server",
-        "the server closed the connection at once",
-        "check that this is a Redis port, and whether it wants TLS (rediss://)",
+        _CLOSED.what,
+        _CLOSED.fix,
     ),
     _rule(
         RedisClusterException,
@@ -214,10 +248,7 @@ _ERRNO = {
     errno.EHOSTUNREACH: Reason("the host cannot be reached", "check the address and the route to it"),
     errno.ENETUNREACH: Reason("the network cannot be reached", "check the address and the route to it"),
     errno.ETIMEDOUT: Reason(NO_ANSWER, "check address and firewall"),
-    errno.ECONNRESET: Reason(
-        "the server closed the connection at once",
-        "check that this is a Redis port, and whether it wants TLS (rediss://)",
-    ),
+    errno.ECONNRESET: _CLOSED,
     errno.EPIPE: Reason("the server closed the connection", "check the server's log"),
 }
 

@@ -91,6 +91,7 @@ class JournalReader:
             client: Any = None
             try:
                 client = self._open()
+                self._clock_at = 0.0
                 while not self._stopping.is_set():
                     self._read(client)
             except (redis.RedisError, RedisClusterException, OSError) as error:
@@ -117,6 +118,7 @@ class JournalReader:
                 redis.ResponseError
             ):  # TIME may not be granted; then this host's clock is it
                 self._clock.measure(lambda: _time(client))
+            self._notice_another(client)
         if self._last is None:
             self._begin(client)
         wait = None if not self.caught_up.is_set() else int(_BLOCK * 1000)
@@ -126,6 +128,19 @@ class JournalReader:
         if len(entries) < _BATCH:
             self.caught_up.set()
         self.error = ""
+
+    def _notice_another(self, client: Any) -> None:
+        """Begin anew with a stream that took this one's place and numbers its entries lower.
+
+        So it is after a failover to a host whose clock is behind, or if the stream was deleted and the clock
+        set back. What was counted before is not counted again: entries have numbers of their own.
+        """
+        if self._last is None:
+            return
+        with contextlib.suppress(NoPermissionError):
+            _, newest = _extent(client)
+            if _place(newest) < _place(self._last):
+                self._last = _START
 
     def _begin(self, client: Any) -> None:
         """Decide from where to count, and read what was before as history."""
@@ -178,6 +193,12 @@ def _extent(client: Any) -> tuple[bool, bytes | str]:
         raise
     added = about.get("entries-added")  # since Redis 7.0
     return added is not None and int(added) == int(about["length"]), about["last-generated-id"]
+
+
+def _place(number: bytes | str) -> tuple[int, int]:
+    """Return the two numbers of an entry's id, which are what ids are ordered by."""
+    milliseconds, _, sequence = _raw(number).partition(b"-")
+    return int(milliseconds), int(sequence)
 
 
 def _time(client: Any) -> Any:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _MAX_NUMBER = 1e15
 _WORKER = re.compile(r"[0-9a-f]{6,32}")
 _FINGERPRINT = re.compile(r"[0-9a-f]{8}")
+_DURATIONS = frozenset({"wait", "hold", "unprotected"})  # counters add them up, so none is negative
 _UNREADABLE = (FormatError, TypeError, ValueError, KeyError, IndexError, AttributeError, OverflowError)
 
 
@@ -114,7 +115,9 @@ def _recorded(told: dict[str, Any], base: float, writer: Writer, tables: _Tables
     if name not in OUTCOMES:
         raise FormatError("the event is not known here")
     numbers: dict[str, Any] = {
-        attribute: _number(told[short]) for short, attribute in NUMBERS.items() if short in told
+        attribute: (_duration if short in _DURATIONS else _number)(told[short])
+        for short, attribute in NUMBERS.items()
+        if short in told
     }
     owner = told.get("owner", "")
     if owner and not _FINGERPRINT.fullmatch(owner):
@@ -211,6 +214,12 @@ def _number(value: float) -> float:
         raise FormatError("a number is none")
     if abs(value) > _MAX_NUMBER:
         raise FormatError("a number is out of range")
+    return float(value)
+
+
+def _duration(value: float) -> float:
+    if _number(value) < 0:
+        raise FormatError("a duration is negative")
     return float(value)
 
 
