@@ -34,6 +34,8 @@ VARIABLES = {
     "prefix": ".+",
     "job_type": ".+",
     "visibility_timeout": "3600",
+    "target": ".+",
+    "node": ".+",
 }
 
 

@@ -138,7 +138,7 @@ def test_alert_is_complete(rule: dict[str, Any]) -> None:
     link = re.fullmatch(r"http://localhost:3000/d/([\w-]+)\?from=now-3h&to=now(.*)", notes["dashboard_url"])
     assert link
     board = json.loads((ROOT / "grafana" / "dashboards" / f"{link[1]}.json").read_text(encoding="utf-8"))
-    known = {variable["name"] for variable in board["templating"]["list"]} | {"target", "node"}
+    known = {variable["name"] for variable in board["templating"]["list"]}
     for name, label in re.findall(r"&var-(\w+)=\{\{ \$labels\.(\w+) \| urlquery \}\}", link[2]):
         assert name == label
         assert name in known
@@ -406,6 +406,8 @@ def test_window_scale_reaches_every_duration(tmp_path: Path) -> None:
         ({"visibility_timeouts": {"lock:a": 0}}, "visibility timeout of 'lock:a' must be above 0 seconds"),
         ({"labels": ("a-b",)}, "'a-b' is no label name"),
         ({"labels": ("instance",)}, "'instance' is no label name that can be kept beside job"),
+        ({"labels": ("target",)}, "'target' is no label name that can be kept beside job"),
+        ({"labels": ("cluster", "severity")}, "'severity' is no label name that can be kept beside job"),
         ({"window_scale": 0}, "window scale must be above 0, not 0"),
         ({"window_scale": float("inf")}, "window scale must be above 0, not inf"),
     ],

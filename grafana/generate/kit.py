@@ -162,10 +162,10 @@ def _variables() -> list[Any]:
     either = '{__name__=~"redis_lock_acquire_total|redis_lock_keys|redis_lock_up"'
     return [
         builders.DatasourceVariable("datasource").label("Data source").type("prometheus"),
-        _query_variable("job", "Job", f"label_values({either}}}, job)"),
-        _query_variable("instance", "Instance", f'label_values({either}, job=~"$job"}}, instance)'),
-        _query_variable("prefix", "Prefix", f'label_values({either}, job=~"$job"}}, prefix)'),
-        _query_variable(
+        query_variable("job", "Job", f"label_values({either}}}, job)"),
+        query_variable("instance", "Instance", f'label_values({either}, job=~"$job"}}, instance)'),
+        query_variable("prefix", "Prefix", f'label_values({either}, job=~"$job"}}, prefix)'),
+        query_variable(
             "job_type",
             "Job type",
             'label_values(redis_lock_acquire_total{job=~"$job", prefix=~"$prefix"}, job_type)',
@@ -173,7 +173,8 @@ def _variables() -> list[Any]:
     ]
 
 
-def _query_variable(name: str, label: str, query: str) -> Any:
+def query_variable(name: str, label: str, query: str) -> Any:
+    """Return a variable that lists the values of a label: several may be chosen, at first all are."""
     return (
         builders.QueryVariable(name)
         .label(label)

@@ -141,6 +141,7 @@ def _plain(template: str) -> str:
         ("humanizePercentage", "25%"),
         ("humanizeDuration", "8m 0s"),
         ("humanize", "3"),
+        ("count", "3"),
     ):
         text = text.replace("{{ $value | " + function + " }}", example)
     return text.replace("{{ $value }}", "1")

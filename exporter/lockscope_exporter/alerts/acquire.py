@@ -151,9 +151,9 @@ ACQUIRE = Group(
             """,
             pending="5m",
             keep="5m",
-            summary="{{ $value | humanize }} jobs retried in 10 minutes because of {{ $labels.prefix }}",
+            summary="{{ $value | count }} jobs retried in 10 minutes because of {{ $labels.prefix }}",
             description=(
-                "Jobs of {{ $labels.job }} were retried or requeued {{ $value | humanize }} times in the "
+                "Jobs of {{ $labels.job }} were retried or requeued {{ $value | count }} times in the "
                 "last 10 minutes because {{ $labels.prefix }} was taken, over ${retry_factor} times for each"
                 " lock got. The queue is busy with jobs that cannot run; lengthen the back-off or free the "
                 "lock."

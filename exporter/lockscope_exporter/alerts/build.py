@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lockscope_exporter.alerts.limits import limits
 from lockscope_exporter.alerts.model import ALERT_PREFIX, Alert, Group, Record
 from lockscope_exporter.alerts.options import RuleOptionError, RuleOptions
-from lockscope_exporter.alerts.promql import fill, scale_duration, translate
+from lockscope_exporter.alerts.promql import scale_duration, translate, words
 from lockscope_exporter.alerts.table import ALERT_NAMES, ALERTING, RECORDING
 from lockscope_exporter.alerts.thresholds import THRESHOLDS
 
@@ -89,8 +89,8 @@ def _alert(rule: Alert, options: RuleOptions) -> dict[str, Any]:
     compiled["labels"] = {"severity": rule.severity, **about, **rule.labels}
     texts = _thresholds(options)
     compiled["annotations"] = {
-        "summary": fill(rule.summary, texts),
-        "description": fill(rule.description, texts),
+        "summary": words(rule.summary, texts),
+        "description": words(rule.description, texts),
         "runbook_url": f"{options.runbook_base_url.rstrip('/')}/{rule.name}.md",
         "dashboard_url": _dashboard_url(rule, options),
     }

@@ -38,10 +38,10 @@ LEASE = Group(
             """,
             keep="10m",
             summary=(
-                "{{ $labels.job_type }} lost {{ $labels.prefix }} {{ $value | humanize }} times while working"
+                "{{ $labels.job_type }} lost {{ $labels.prefix }} {{ $value | count }} times while working"
             ),
             description=(
-                "{{ $value | humanize }} renewals or releases of {{ $labels.prefix }} by {{ $labels.job_type"
+                "{{ $value | count }} renewals or releases of {{ $labels.prefix }} by {{ $labels.job_type"
                 " }} in the last 10 minutes found the lock expired or in other hands. The work before them "
                 "ran unprotected; check what it wrote, then the TTL and the renewal."
             ),

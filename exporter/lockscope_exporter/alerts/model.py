@@ -34,7 +34,8 @@ class Alert:
         name: full name, ``RedisLock…``.
         severity: ``critical`` wakes someone, ``warning`` is for working hours, ``info`` is advice.
         expr: PromQL in the notation of ``promql``; the value is the number that the texts name.
-        summary: one line for a pager; Go template with ``$labels`` and ``$value``.
+        summary: one line for a pager; Go template with ``$labels`` and ``$value``, for the
+            growth of a counter ``{{ $value | count }}``.
         description: what it means and what to look at first; thresholds as ``${name}``.
         pending: how long the condition must hold first (``for``), a PromQL duration, empty for none.
         keep: how long it goes on firing after the condition ended (``keep_firing_for``).

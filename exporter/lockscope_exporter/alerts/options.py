@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lockscope.catalog import CATALOG
 from lockscope_exporter.alerts.thresholds import THRESHOLDS
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 RUNBOOK_BASE_URL = "https://github.com/lockscope/lockscope/blob/main/docs/runbooks"
 DASHBOARD_BASE_URL = "http://localhost:3000"
 LABEL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+# What series and alerts have already: kept once more it would keep a worker's series from an exporter's.
+_TAKEN = {"__name__", "job", "instance", "le", "alertname", "alertstate", "severity", "about", "scope"}
+_TAKEN |= {"long_window", "short_window"}.union(*(metric.labels for metric in CATALOG))
 
 
 class RuleOptionError(ValueError):
@@ -60,7 +64,7 @@ class RuleOptions:
                     f"visibility timeout of {prefix!r} must be above 0 seconds, not {value}"
                 )
         for label in self.labels:
-            if not LABEL_NAME.fullmatch(label) or label in ("job", "instance", "prefix"):
+            if not LABEL_NAME.fullmatch(label) or label in _TAKEN:
                 raise RuleOptionError(f"{label!r} is no label name that can be kept beside job")
         if not math.isfinite(self.window_scale) or self.window_scale <= 0:
             raise RuleOptionError(f"window scale must be above 0, not {self.window_scale}")

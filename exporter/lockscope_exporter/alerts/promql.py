@@ -102,6 +102,14 @@ def translate(expr: str, *, labels: tuple[str, ...], thresholds: Mapping[str, fl
     return "".join(part if index % 2 else plain(part) for index, part in enumerate(parts))
 
 
+def words(text: str, thresholds: Mapping[str, float]) -> str:
+    """Return a text of an alert as a template of Prometheus.
+
+    Growth of a counter is extrapolated to its window: ``{{ $value | count }}`` prints it as a whole number.
+    """
+    return fill(text, thresholds).replace("| count }}", '| printf "%.0f" }}')
+
+
 def fill(text: str, thresholds: Mapping[str, float]) -> str:
     """Replace ``${name}`` by the threshold of that name."""
     return _NAME.sub(lambda match: number(thresholds[match[1]]), text)

@@ -48,11 +48,11 @@ QUEUES = Group(
             pending="5m",
             keep="5m",
             summary=(
-                "{{ $value | humanize }} checks of {{ $labels.prefix }} by {{ $labels.job_type }} met a run "
+                "{{ $value | count }} checks of {{ $labels.prefix }} by {{ $labels.job_type }} met a run "
                 "in progress, none began"
             ),
             description=(
-                "{{ $value | humanize }} idempotency checks of {{ $labels.prefix }} by {{ $labels.job_type "
+                "{{ $value | count }} idempotency checks of {{ $labels.prefix }} by {{ $labels.job_type "
                 "}} in the last 10 minutes met a run in progress; none began and none found finished work. "
                 "The run that left the marker hangs or is gone, and the marker keeps all others out until "
                 "its TTL is over."

@@ -33,9 +33,9 @@ SERVER = Group(
             """,
             keep="10m",
             about="state",
-            summary="Redis evicted {{ $value | humanize }} locks of {{ $labels.prefix }}",
+            summary="Redis evicted {{ $value | count }} locks of {{ $labels.prefix }}",
             description=(
-                "{{ $value | humanize }} locks of {{ $labels.prefix }} (db {{ $labels.db }} of {{ "
+                "{{ $value | count }} locks of {{ $labels.prefix }} (db {{ $labels.db }} of {{ "
                 "$labels.target }}) were evicted in the last 10 minutes because Redis ran out of memory. "
                 "Their holders worked on without them."
             ),
@@ -52,7 +52,7 @@ SERVER = Group(
             keep="10m",
             summary="Redis {{ $labels.node }} of {{ $labels.target }} evicts keys, and may take locks",
             description=(
-                "{{ $labels.node }} ({{ $labels.target }}) evicted {{ $value | humanize }} keys of any kind "
+                "{{ $labels.node }} ({{ $labels.target }}) evicted {{ $value | count }} keys of any kind "
                 "in the last 10 minutes, under a policy that can take locks."
             ),
             labels={"scope": "server"},
@@ -70,7 +70,7 @@ SAMPLER = Group(
             severity="critical",
             expr="""
             max by ($by, target) (
-              group by ($by, instance, target) (last_over_time(redis_lock_up[1d]))
+              group by ($by, instance, target) (last_over_time(redis_lock_up[3d]))
               * on ($by, instance) group_left () max by ($by, instance) (up)
             ) == 0
             """,
@@ -78,8 +78,8 @@ SAMPLER = Group(
             summary="No lockscope exporter of {{ $labels.target }} answers",
             description=(
                 "Prometheus cannot scrape any exporter of job {{ $labels.job }} that watched {{ "
-                "$labels.target }} in the last day (up is {{ $value }}). Nothing is known about its locks; "
-                "alerts on their state are muted."
+                "$labels.target }} in the last 3 days (up is {{ $value }}). Nothing is known about its "
+                "locks; alerts on their state are muted."
             ),
             labels={"reason": "scrape"},
             dashboard="lockscope-exporter",
@@ -136,10 +136,10 @@ SAMPLER = Group(
             ) > 0
             """,
             keep="1h",
-            summary='{{ $value | humanize }} keys of {{ $labels.job }} were folded into the prefix "other"',
+            summary='{{ $value | count }} keys of {{ $labels.job }} were folded into the prefix "other"',
             description=(
                 "Processes of {{ $labels.job }} met more lock families than the cap allows and counted {{ "
-                '$value | humanize }} keys in the last 10 minutes under the prefix "other". Give the key '
+                '$value | count }} keys in the last 10 minutes under the prefix "other". Give the key '
                 "layout a pattern, so that what varies is recognised."
             ),
             dashboard="lockscope-exporter",
@@ -154,9 +154,9 @@ SAMPLER = Group(
             ) > 0
             """,
             keep="10m",
-            summary="{{ $labels.job }} dropped {{ $value | humanize }} journal events",
+            summary="{{ $labels.job }} dropped {{ $value | count }} journal events",
             description=(
-                "The journal of {{ $labels.job }} dropped {{ $value | humanize }} events in the last 10 "
+                "The journal of {{ $labels.job }} dropped {{ $value | count }} events in the last 10 "
                 "minutes because its queue was full: Redis is too slow, or there are more events than the "
                 "journal may carry. Timelines and overlaps have gaps."
             ),

@@ -127,9 +127,9 @@ STATE = Group(
             """,
             keep="10m",
             about="state",
-            summary="Two holders had one lock of {{ $labels.prefix }} at once, {{ $value | humanize }} times",
+            summary="Two holders had one lock of {{ $labels.prefix }} at once, {{ $value | count }} times",
             description=(
-                "{{ $value | humanize }} times in the last 10 minutes two processes worked under one lock of"
+                "{{ $value | count }} times in the last 10 minutes two processes worked under one lock of"
                 " {{ $labels.prefix }} (db {{ $labels.db }} of {{ $labels.target }}) at the same time, by "
                 "their own journal. Exclusivity was broken; check what both of them wrote."
             ),

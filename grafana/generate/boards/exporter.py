@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from grafana.generate.boards.common import BAD, GOOD, NO_EXPORTER, WARN
-from grafana.generate.kit import Board, Panel, Query, Row
+from grafana.generate.kit import Board, Panel, Query, Row, query_variable
 from grafana.generate.select import exported, rate, selected, series
+
+_TARGET = 'target=~"$target"'
+_CHOSEN = f'{_TARGET}, node=~"$node"'
+_UP = series("redis_lock_up", _CHOSEN)
 
 _NODES = Row(
     "Redis nodes",
@@ -12,7 +16,7 @@ _NODES = Row(
         Panel(
             "Nodes sampled",
             "Redis nodes whose last sample succeeded.",
-            f"sum({exported('redis_lock_up')})",
+            f"sum({exported('redis_lock_up', _CHOSEN)})",
             "none",
             kind="stat",
             width=4,
@@ -23,7 +27,8 @@ _NODES = Row(
         Panel(
             "Nodes lost",
             "Redis nodes that cannot be sampled: what is shown of their locks is old.",
-            f"count({exported('redis_lock_up')} == 0) or 0 * sum({exported('redis_lock_up')})",
+            f"count({exported('redis_lock_up', _CHOSEN)} == 0)"
+            f" or 0 * sum({exported('redis_lock_up', _CHOSEN)})",
             "none",
             kind="stat",
             width=4,
@@ -35,8 +40,8 @@ _NODES = Row(
         Panel(
             "Nodes that may evict locks",
             "Redis nodes whose maxmemory policy can drop keys with a TTL, which locks are.",
-            f"count({exported('redis_lock_server_eviction_safe')} == 0)"
-            f" or 0 * sum({exported('redis_lock_server_eviction_safe')})",
+            f"count({exported('redis_lock_server_eviction_safe', _CHOSEN)} == 0)"
+            f" or 0 * sum({exported('redis_lock_server_eviction_safe', _CHOSEN)})",
             "none",
             kind="stat",
             width=4,
@@ -48,7 +53,7 @@ _NODES = Row(
         Panel(
             "Prefixes watched",
             "Families of locks that the exporter knows.",
-            f"count(count by (prefix) ({series('redis_lock_keys')}))",
+            f"count(count by (prefix) ({series('redis_lock_keys', _TARGET)}))",
             "none",
             kind="stat",
             width=4,
@@ -59,7 +64,7 @@ _NODES = Row(
         Panel(
             "Scrape of the exporter",
             "Time that Prometheus takes to scrape the exporter.",
-            f"max({selected('scrape_duration_seconds')} and on (job, instance) {series('redis_lock_up')})",
+            f"max({selected('scrape_duration_seconds')} and on (job, instance) {_UP})",
             "s",
             kind="stat",
             width=4,
@@ -69,7 +74,7 @@ _NODES = Row(
         Panel(
             "Samples a scrape",
             "Samples that Prometheus gets from the exporter, a measure of its series.",
-            f"sum({selected('scrape_samples_scraped')} and on (job, instance) {series('redis_lock_up')})",
+            f"sum({selected('scrape_samples_scraped')} and on (job, instance) {_UP})",
             "short",
             kind="stat",
             width=4,
@@ -80,7 +85,7 @@ _NODES = Row(
         Panel(
             "Node up",
             "1 while the last sample of the node succeeded.",
-            (Query(exported("redis_lock_up"), "{{target}} {{node}}"),),
+            (Query(exported("redis_lock_up", _CHOSEN), "{{target}} {{node}}"),),
             "none",
             maximum=1,
             empty=NO_EXPORTER,
@@ -90,7 +95,7 @@ _NODES = Row(
             "How the exporter follows each node: tracking (pushes), notifications, or scan (paced, slower).",
             (
                 Query(
-                    f"{exported('redis_lock_sampler_mode', extra='mode')} == 1",
+                    f"{exported('redis_lock_sampler_mode', _CHOSEN, extra='mode')} == 1",
                     "{{target}} {{node}} {{mode}}",
                 ),
             ),
@@ -103,7 +108,7 @@ _NODES = Row(
             "Time since the exporter last heard from the node. Alerts on state lag by as much.",
             (
                 Query(
-                    f"min by (target, node) ({series('redis_lock_mirror_age_seconds')})",
+                    f"min by (target, node) ({series('redis_lock_mirror_age_seconds', _CHOSEN)})",
                     "{{target}} {{node}}",
                 ),
             ),
@@ -122,7 +127,7 @@ _SYNC = Row(
             (
                 Query(
                     "sum by (reason) (max by (target, node, reason) ("
-                    f"{rate('redis_lock_mirror_resync_total')}))",
+                    f"{rate('redis_lock_mirror_resync_total', _CHOSEN)}))",
                     "{{reason}}",
                 ),
             ),
@@ -135,7 +140,7 @@ _SYNC = Row(
             "Differences a second that a resynchronisation found between the mirror and Redis; 0 is healthy.",
             (
                 Query(
-                    f"max by (target, node) ({rate('redis_lock_mirror_corrections_total')})",
+                    f"max by (target, node) ({rate('redis_lock_mirror_corrections_total', _CHOSEN)})",
                     "{{target}} {{node}}",
                 ),
             ),
@@ -147,7 +152,7 @@ _SYNC = Row(
             "Keys of any kind that Redis evicted, a second.",
             (
                 Query(
-                    f"max by (target, node) ({rate('redis_lock_server_evicted_keys_total')})",
+                    f"max by (target, node) ({rate('redis_lock_server_evicted_keys_total', _CHOSEN)})",
                     "{{target}} {{node}}",
                 ),
             ),
@@ -201,7 +206,7 @@ _SELF = Row(
             (
                 Query(
                     f"rate({selected('process_cpu_seconds_total')}[$__rate_interval])"
-                    f" and on (job, instance) {series('redis_lock_up')}",
+                    f" and on (job, instance) {_UP}",
                     "{{instance}}",
                 ),
             ),
@@ -213,8 +218,7 @@ _SELF = Row(
             "Resident memory of the exporter.",
             (
                 Query(
-                    f"{selected('process_resident_memory_bytes')}"
-                    f" and on (job, instance) {series('redis_lock_up')}",
+                    f"{selected('process_resident_memory_bytes')} and on (job, instance) {_UP}",
                     "{{instance}}",
                 ),
             ),
@@ -229,4 +233,8 @@ EXPORTER = Board(
     "Redis locks / Exporter and Redis health",
     "Whether what lockscope shows is fresh and complete, and whether Redis is a safe place for locks.",
     (_NODES, _SYNC, _SELF),
+    variables=(
+        query_variable("target", "Target", 'label_values(redis_lock_up{job=~"$job"}, target)'),
+        query_variable("node", "Node", 'label_values(redis_lock_up{job=~"$job", target=~"$target"}, node)'),
+    ),
 )

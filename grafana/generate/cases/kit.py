@@ -197,4 +197,4 @@ def _fits(fixed: Mapping[str, str], labels: Mapping[str, str]) -> bool:
 def _printed(template: str, text: Text) -> str:
     """Fill a description as Prometheus would; the number as the case gives it, not as it is computed."""
     filled = re.sub(r"{{ \$labels\.(\w+) }}", lambda match: text.labels[match[1]], template)
-    return re.sub(r"{{ \$value(?: \| \w+)? }}", text.value, filled)
+    return re.sub(r"{{ \$value(?: \| [^}]+)? }}", text.value, filled)

@@ -90,6 +90,14 @@ _LOSSES = (
     ),
     Case(
         _LOSS,
+        "fires",
+        "a growth of 3 that is extrapolated to 3.75 is told as a whole number",
+        {shim(RELEASE_TOTAL, LOST): "_ 5 _ 5 _ 5 _ 5 _ 5 _ 5 _ 6 _ 7 _ 8 _ 8"},
+        {"20m": [ORDER]},
+        text=Text("20m", _LABELS, "4", "invoice lost lock:order:* 4 times while working", _URL),
+    ),
+    Case(
+        _LOSS,
         "silent",
         "renewals and releases that raise, or that all succeed, are no losses",
         {

@@ -223,6 +223,16 @@ _DOWNS = (
     ),
     Case(
         _DOWN,
+        "fires",
+        "an exporter that stays down for over a day, beside one of another target",
+        {node(UP): "1x10 stale", node(UP, EXPORTER_2, 'target="other", node="10.0.0.6:6379"'): "1x1600"},
+        {"26h": ["scrape"]},
+        by="reason",
+        up={f"up{{{EXPORTER}}}": "1x10 0x1600", f"up{{{EXPORTER_2}}}": "1x1600"},
+        alone=True,
+    ),
+    Case(
+        _DOWN,
         "restart",
         "a pod that is replaced by one of another name is no outage",
         {node(UP): "1x10 stale", node(UP, EXPORTER_2): "_x11 1x60"},
