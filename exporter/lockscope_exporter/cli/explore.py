@@ -83,7 +83,7 @@ def app_file() -> Path:
 def streamlit_command(app: Path, port: int, address: str, *, browser: bool) -> list[str]:
     """Return the command line that serves a Streamlit script."""
     return [
-        sys.executable, "-m", "streamlit", "run", str(app),
+        sys.executable, "-m", "lockscope_dashboard.serve", "run", str(app),
         "--server.port", str(port),
         "--server.address", address,
         "--server.headless", str(not browser).lower(),
