@@ -85,7 +85,7 @@ def _require() -> None:
         import opentelemetry.trace  # noqa: F401, PLC0415
     except ModuleNotFoundError as error:
         raise ValueError(
-            f"otel: {error.name} is not installed; pip install 'lockscope[otel]', or set LOCKSCOPE_OTEL=0"
+            f"otel: {error.name} is not installed; pip install opentelemetry-api, or set LOCKSCOPE_OTEL=0"
         ) from error
 
 
