@@ -106,6 +106,7 @@ def test_ls_filters(cli, locks):
     assert keys("--host", tokens.process.host) == ["lock:order:1"]
     assert keys("--job-type", "nothing") == []
     assert keys(LOCKSCOPE_STATE="no_ttl,orphaned") == ["lock:order:2"]
+    assert "no lock matches the filters; held are 3 locks: " in cli(*base[:1], *base[2:], "--host", "x")[2]
 
 
 def test_options_come_from_the_environment_too(cli, locks):

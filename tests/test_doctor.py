@@ -107,6 +107,13 @@ def test_a_sound_server_has_no_findings(safe, doctor):
     assert abs(the(found, "clock")["data"]["ahead_seconds"]) < 0.2
 
 
+def test_the_same_thing_to_do_is_told_once():
+    """Findings that one long line of advice mends do not repeat it."""
+    found = [Finding("a", "warning", text, fix="grant it all") for text in ("one", "two", "three")]
+    shown = [line.plain.strip() for line in lines(found, 80)]
+    assert [line for line in shown if line.startswith("do:")] == ["do: grant it all", *["do: the same"] * 2]
+
+
 def test_nothing_is_written(safe, doctor):
     """Of all commands that reach the server none writes, and the data are the same to the byte."""
     client = safe.client()

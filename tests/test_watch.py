@@ -287,6 +287,17 @@ def test_troubles_are_on_top():
     assert "not connected" in lines[0]
 
 
+@pytest.mark.parametrize("width", [40, 60, 80])
+def test_a_narrow_terminal_shows_which_lock_something_happened_to(width):
+    """However little room there is, what happened and to which lock is on the line; who comes after."""
+    shown = board()
+    text = "by web-3/4121 of invoice.generate (job 8812) after 12 ms, and more that nobody has room for"
+    shown.happened.append(Happening(NOW, "release lost", "lock:*", b"lock:order:4711", None, text))
+    [line] = [line for line in text_of(shown, width, 24) if "release lost" in line]
+    assert "lock:order:4711" in line
+    assert ("by web-3" in line) is (width > 40)
+
+
 @settings(max_examples=60, deadline=None)
 @given(
     st.integers(1, 200),
@@ -533,6 +544,27 @@ def test_once_shows_the_locks_and_ends(server, client, capsys):
     assert re.search(r"^no_ttl +lock:b ", out, re.MULTILINE)
     assert "lock:a" not in out
     assert out.splitlines()[-1] == "1 lock: 1 no_ttl"
+
+
+def test_once_as_json_is_a_list(server, client, capsys):
+    """--once with --json prints what ``ls --json`` prints, and no table."""
+    client.set("lock:a", "t" * 20, px=600_000)
+    assert main(("watch", "--once", "--json", "--redis-url", server.url, "--locks", "lock:*")) == 0
+    [found] = json.loads(capsys.readouterr().out)
+    assert (found["key"], found["state"]) == ("lock:a", "held")
+
+
+def test_keys_that_may_not_be_read_make_it_incomplete(own_server, capsys):
+    """A user who sees the names of keys but may not read them is told so, with status 2."""
+    client = own_server.client()
+    client.set("lock:a", "t" * 20, px=600_000)
+    client.acl_setuser("blind", enabled=True, nopass=True, commands=["+@all"])
+    url = f"redis://blind:x@127.0.0.1:{own_server.port}"
+    for words in (("watch", "--once"), ("ls",)):
+        assert main((*words, "--redis-url", url, "--locks", "lock:*")) == 2
+        err = capsys.readouterr().err
+        assert re.search(r"incomplete, \S+: this user may not read 1 key that may hold locks", err), err
+        assert "no lock found" not in err
 
 
 def test_it_ends_by_itself_after_the_duration(server, capsys):

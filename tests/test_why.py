@@ -133,10 +133,8 @@ def test_the_whole_story_of_a_killed_worker(cli, server, client):
     [waiter] = fact(out, "blocks")
     assert re.match(r"\S+/\d+ of invoice.generate \(job 8813\) was refused 2 times", waiter)
     history = [re.sub(r".*ago\) ", "", line) for line in fact(out, "history")]
-    assert [line.split()[0] for line in history][-3:] == ["acquired", "renewed", "refused"]
-    assert re.search(
-        r"refused 2 times since \S+ UTC by \S+/\d+ of invoice.generate \(job 8813\)$", history[-1]
-    )
+    assert [re.split("[ :]", line)[0] for line in history][-3:] == ["acquired", "renewed", "refused"]
+    assert re.search(r"refused 2 times since \S+ UTC: \S+/\d+ of invoice.generate \(job 8813\)$", history[-1])
     assert fact(out, "to do") == list(runbook.advice("orphaned").steps)
     assert fact(out, "runbook") == [runbook.advice("orphaned").url]
     assert fact(out, "look")[-1] == f"lockscope release --redis-url {server.url} lock:order:1"
@@ -360,6 +358,32 @@ def test_who_waits_and_who_has_got_it():
     assert story.waiter_line(waiter, 112) == "web-2/22 of report waits for 12 s"
     others = [*refusals, recorded(A, events.ACQUIRED, 106), recorded(A, events.WAITING, 50)]
     assert [one.who for one in story.waiters(others, 110)] == ["web-1/11 of report", "web-2/22 of report"]
+
+
+def test_those_who_wait_now_come_first_and_the_rest_is_counted(cli, server, client):
+    """Among many who were refused, who waits inside a call and who was refused last are never cut off."""
+    first = Worker(server, "0")
+    first.do("take")
+    second = Worker(server, "1")
+    second.do("try")
+    wait_until(lambda: journalled(client) >= 2, what="both wrote their journals")
+    now = time.time()
+    for number in range(12):
+        told = {"e": "contended", "t": number - 60, "key": "lock:order:1", "prefix": "lock:order:*"}
+        body = {"host": f"old-{number}", "pid": 1, "worker": f"{number:012x}", "db": 0, "seq": 1, "at": now}
+        client.xadd(JOURNAL, {"v": "1", "b": json.dumps({**body, "events": [told]})})
+    told = {"e": "waiting", "t": -1, "key": "lock:order:1", "prefix": "lock:order:*"}
+    body = {"host": "waits", "pid": 1, "worker": "abcabcabcabc", "db": 0, "seq": 1, "at": now}
+    client.xadd(JOURNAL, {"v": "1", "b": json.dumps({**body, "events": [told]})})
+    _, out, _ = cli("why", "lock:order:1")
+    blocked = fact(out, "blocks")
+    assert blocked[0].startswith("waits/1 waits for ")
+    assert "(job 1) was refused once" in blocked[1]
+    assert blocked[2].startswith("old-11/1 ")
+    assert blocked[10] == "4 more; --json has them"
+    assert "of default" not in out
+    first.end()
+    second.end()
 
 
 def test_two_holders_at_once_are_told(cli, client):

@@ -157,6 +157,7 @@ class NodeStatus:
         evicted_keys: the server's count of evicted keys; ``None`` if it could not be read.
         warnings: sentences an operator should read, such as a pattern that cannot be tracked.
         facts: what the server says of itself; ``None`` if it could not be read.
+        unreadable: keys under the patterns that this user may not read.
     """
 
     target: str
@@ -171,6 +172,7 @@ class NodeStatus:
     evicted_keys: int | None = None
     warnings: tuple[str, ...] = ()
     facts: ServerFacts | None = None
+    unreadable: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 RECENT = 300.0  # seconds in which a refused caller counts as one that still wants the lock
 
 _NAME = 80
+_ATTEMPT = "release: "
 _HALF_A_DAY = 43_200.0
 _REFUSALS = frozenset({events.CONTENDED, events.ACQUIRE_TIMEOUT, events.WAITING})
 _WORDS = {
@@ -88,7 +89,7 @@ def moments(recorded: Sequence[Recorded], audit: Iterable[AuditEntry] = ()) -> l
         audit: attempts to free it.
     """
     found = [_moment(each) for each in recorded if each.event.event != events.IDEMPOTENCY]
-    found += [Moment(one.at, f"release: {one.outcome}", shown(one.user, _NAME), 1, one.at) for one in audit]
+    found += [Moment(one.at, f"{_ATTEMPT}{one.outcome}", shown(one.user, _NAME), 1, one.at) for one in audit]
     told: list[Moment] = []
     for each in sorted(found, key=lambda moment: moment.at):
         last = told[-1] if told else None
@@ -123,9 +124,10 @@ def waiters(recorded: Sequence[Recorded], now: float) -> list[Waiter]:
 
 
 def moment_line(moment: Moment, now: float) -> str:
-    """Write a moment: ``12:03:41 UTC (20 s ago) renewed 12 times since 12:01:41 by web-3/4121``."""
+    """Write a moment: ``12:03:41 UTC (20 s ago) renewed 12 times since 12:01:41: web-3/4121``."""
     times = f" {moment.times} times since {clock(moment.since, now)}" if moment.times > 1 else ""
-    return f"{clock(moment.at, now)} ({span(now - moment.at)} ago) {moment.what}{times} by {moment.who}"
+    of = " by " if moment.what.startswith(_ATTEMPT) else ": "  # "refused by" would name the wrong one
+    return f"{clock(moment.at, now)} ({span(now - moment.at)} ago) {moment.what}{times}{of}{moment.who}"
 
 
 def waiter_line(waiter: Waiter, now: float) -> str:

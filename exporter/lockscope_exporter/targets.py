@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+UNNAMED = "default"  # what a target is called that a URL alone gives
+
 
 @dataclass(frozen=True, slots=True)
 class LockPattern:
@@ -32,7 +34,7 @@ class Target:
     """
 
     url: str
-    name: str = "default"
+    name: str = UNNAMED
     patterns: tuple[LockPattern, ...] = ()
     dbs: tuple[int, ...] = ()
     quorum_group: str | None = None

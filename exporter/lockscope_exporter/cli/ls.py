@@ -114,7 +114,7 @@ def print_table(
             hint = f" under {shown(', '.join(patterns), 200)}; lockscope doctor tells what lies there"
         click.echo(f"no lock found{hint}", err=True)
     elif view.locks and not found:
-        click.echo(f"none of {summary(view.locks)} is wanted by the filters", err=True)
+        click.echo(f"no lock matches the filters; held are {summary(view.locks)}", err=True)
 
 
 def _show(found: Sequence[LockState], some: Sequence[LockState]) -> None:

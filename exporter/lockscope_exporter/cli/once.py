@@ -36,13 +36,22 @@ class View(NamedTuple):
 
     def faults(self) -> list[str]:
         """Return a line for each node that could not be read completely."""
-        down = [node for node in self.nodes if not node.up]
         several = len({node.target for node in self.nodes}) > 1
         return [
-            f"{shown(node.target, 63) + ' ' if several else ''}{shown(node.node, 80)}: "
-            f"{shown(node.error or 'no answer', 300)}"
-            for node in down
+            f"{shown(node.target, 63) + ' ' if several else ''}{shown(node.node, 80)}: {shown(fault, 300)}"
+            for node in self.nodes
+            if (fault := _fault(node))
         ]
+
+
+def _fault(node: NodeStatus) -> str:
+    """Say what of a node could not be read; empty if all could."""
+    if not node.up:
+        return node.error or "no answer"
+    if not node.unreadable:
+        return ""
+    keys = "1 key" if node.unreadable == 1 else f"{node.unreadable:,} keys"
+    return f"this user may not read {keys} that may hold locks; lockscope doctor tells what to grant"
 
 
 @contextlib.contextmanager

@@ -12,6 +12,8 @@ import click
 
 from lockscope_exporter import configuration as conf
 from lockscope_exporter.cli.errors import FAILED, OK, CommandError
+from lockscope_exporter.cli.ls import print_json
+from lockscope_exporter.cli.once import View
 from lockscope_exporter.connect import verify
 from lockscope_exporter.console import console
 from lockscope_exporter.listing import STATES, Filter
@@ -38,7 +40,12 @@ _FIRST = 60.0  # seconds that the first reading of all locks may take
     "line an event. Changes nothing; ends with status 0 at q or Ctrl-C."
 )
 @option("--once", is_flag=True, help="Show the locks once and end.")
-@option("--json", "as_json", is_flag=True, help="One JSON object an event, one a line.")
+@option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="One JSON object an event, one a line; with --once a list, as ls --json.",
+)
 @option("--refresh", type=DURATION, default="0.5s", help="Time between two looks.")
 @option("--duration", type=DURATION, default=None, help="End by itself after this time.")
 @option("--journal/--no-journal", default=True, help="Show waiting and losses that the journal tells of.")
@@ -80,7 +87,7 @@ def command(
                 )
             until = time.monotonic() + conf.duration(duration) if duration else float("inf")
             if once:
-                return show_once(session, out)
+                return show_once(session, out, as_json=as_json)
             if out.is_terminal and not as_json:
                 watch(session, out, until)
             else:
@@ -130,18 +137,21 @@ def emit(line: str) -> None:
     sys.stdout.flush()
 
 
-def show_once(session: Session, out: Console) -> int:
+def show_once(session: Session, out: Console, *, as_json: bool) -> int:
     """Print the locks once, as ``ls`` does."""
     session.look()
     board = session.board
     rows = board.rows()
-    if out.is_terminal:
+    if as_json:
+        print_json(rows)
+    elif out.is_terminal:
         for line in lock_lines(rows, out.width):
             out.print(line)
     else:
         emit("\n".join(plain_lines(rows)))
-    out.print(summary(rows), style="dim")
-    down = [node for node in board.nodes if not node.up]
-    for node in down:
-        click.echo(f"lockscope watch: incomplete, {shown(node.node, 80)}: {shown(node.error, 300)}", err=True)
-    return FAILED if down else OK
+    if not as_json:
+        out.print(summary(rows), style="dim")
+    faults = View(board.locks, board.nodes).faults()
+    for fault in faults:
+        click.echo(f"lockscope watch: incomplete, {fault}", err=True)
+    return FAILED if faults else OK

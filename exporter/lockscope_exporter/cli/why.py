@@ -25,6 +25,7 @@ from lockscope_exporter.redis_cli import inspect, lockscope
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.release import open_client, open_journal
 from lockscope_exporter.render import STYLES
+from lockscope_exporter.targets import UNNAMED
 from lockscope_exporter.text import label_text
 
 if TYPE_CHECKING:
@@ -88,14 +89,29 @@ def facts(lock: LockState, past: Past, advice: runbook.Advice, commands: Sequenc
         yield Fact("renewed", ["once while looking" if lock.renewals == 1 else f"{lock.renewals} times"])
     known = dialect(lock.dialect)
     yield Fact("library", _library(lock, known))
-    yield Fact("where", [f"database {lock.db} of {lock.target}, {lock.node}, a {lock.type}"])
-    yield Fact("blocks", [story.waiter_line(one, now) for one in story.waiters(past.events, now)[:_LISTED]])
+    yield Fact("where", [_where(lock)])
+    yield Fact("blocks", _blocks(past, now))
     yield Fact("overlaps", [story.overlap_line(one) for one in past.overlaps[-_LISTED:]], "red")
     yield Fact("history", _history(past, now))
     yield Fact("to do", advice.steps)
     if advice.url:
         yield Fact("runbook", [advice.url], copied=True)
     yield Fact("look", commands, copied=True)
+
+
+def _where(lock: LockState) -> str:
+    target = "" if lock.target == UNNAMED else f" of {lock.target}"
+    return f"database {lock.db}{target}, {lock.node}, a {lock.type}"
+
+
+def _blocks(past: Past, now: float) -> list[str]:
+    """Tell of those who want the lock: first who waits, longest first, then who was refused, last first."""
+    found = story.waiters(past.events, now)
+    found.sort(key=lambda one: (not one.waiting, one.since if one.waiting else -one.last))
+    lines = [story.waiter_line(one, now) for one in found[:_LISTED]]
+    if len(found) > _LISTED:
+        lines.append(f"{len(found) - _LISTED} more; --json has them")
+    return lines
 
 
 def _library(lock: LockState, known: Dialect) -> list[str]:

@@ -29,6 +29,7 @@ _LONGEST = 2000  # characters of one finding
 
 def lines(findings: Sequence[Finding], width: int) -> Iterator[Text]:
     """Yield the findings, a paragraph each, those that are fine in one line each, and a sum."""
+    told = ""
     for finding in findings:
         where = f" ({shown(finding.where, 120)})" if finding.where else ""
         body = f"{finding.check}{where}: {shown(finding.text, _LONGEST)}"
@@ -39,7 +40,9 @@ def lines(findings: Sequence[Finding], width: int) -> Iterator[Text]:
         for more in wrapped[1:]:
             yield Text(f"{_INDENT}{more}")
         if finding.fix:
-            for number, more in enumerate(_wrapped(f"do: {shown(finding.fix, _LONGEST)}", width)):
+            fix = "the same" if finding.fix == told else finding.fix
+            told = finding.fix
+            for number, more in enumerate(_wrapped(f"do: {shown(fix, _LONGEST)}", width)):
                 line = Text(f"{_INDENT}{more}")
                 if not number:
                     line.stylize("bold", len(_INDENT), len(_INDENT) + 3)

@@ -119,6 +119,7 @@ class Node:
             evicted_keys=None if known is None else known.evicted_keys,
             warnings=self._warnings(),
             facts=known,
+            unreadable=self._unreadable,
         )
 
     # --- what the session says ---

@@ -58,14 +58,19 @@ class Happening:
         """Whether this is the normal life of a lock."""
         return not self.bad and self.what not in CONTENTION
 
-    def line(self) -> str:
-        """Return one line without control characters: time of day, what, which lock, who."""
+    def parts(self) -> tuple[str, str, str, str]:
+        """Return time of day, what, which lock and who, each without control characters."""
         clock = datetime.fromtimestamp(self.at).astimezone().strftime("%H:%M:%S")
         name = shown(self.prefix, _KEY) if self.key is None else shown_key(self.key, _KEY)
         if self.field is not None:
             name = f"{name} [{shown_key(self.field, _KEY // 2)}]"
         times = f" x{self.count:,}" if self.count > 1 else ""
-        return f"{clock}  {self.what + times:<14}  {name}  {shown(self.text, _TEXT)}".rstrip()
+        return clock, self.what + times, name, shown(self.text, _TEXT)
+
+    def line(self) -> str:
+        """Return one line without control characters: time of day, what, which lock, who."""
+        clock, what, name, text = self.parts()
+        return f"{clock}  {what:<14}  {name}  {text}".rstrip()
 
     def to_object(self) -> dict[str, Any]:
         """Return a JSON object."""

@@ -24,6 +24,8 @@ _GAP = "  "
 _BAR = 8
 _LEAST_KEY = 16
 _FEW = 4  # lines of happenings at least
+_NARROW = 60  # columns; below this happenings are not aligned
+_LEAST_TEXT = 12  # columns
 _AGE, _TTL, _HOLDER, _JOB = 15, 15, 24, 28
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 _BAD, _WAITING = "bold red", "yellow"
@@ -129,6 +131,11 @@ def _title(board: Board, width: int) -> Text:
 def _troubles(board: Board, width: int) -> list[Text]:
     down = [node for node in board.nodes if not node.up]
     lines = [Text(fit(f"{node.node}: {shown(node.error, 300)}", width), _BAD) for node in down[:3]]
+    lines += [
+        Text(fit(f"{node.node}: {node.unreadable:,} keys may not be read by this user", width), _WAITING)
+        for node in board.nodes[:3]
+        if node.up and node.unreadable
+    ]
     return lines + [Text(fit(note, width), "dim") for note in board.notes[:2]]
 
 
@@ -142,7 +149,17 @@ def _heading(text: str, width: int) -> Text:
 
 def _event(one: Happening, width: int) -> Text:
     style = _BAD if one.bad else "" if one.routine else _WAITING
-    return Text(fit(one.line(), width), style)
+    clock, what, name, text = one.parts()
+    head = f"{clock} {what} " if width < _NARROW else f"{clock}  {what:<14}  "
+    room = width - len(head)
+    if room < _LEAST_TEXT:
+        return Text(fit(head, max(width, 1)), style)
+    # The lock comes first: who and how long get a third where there is room for both.
+    share = min(cell_len(text), room // 3)
+    named = min(cell_len(name), room if share < min(_LEAST_TEXT, cell_len(text)) else room - share - 2)
+    rest = room - named - 2
+    told = f"  {fit(text, rest)}" if text and rest >= min(_LEAST_TEXT, cell_len(text)) else ""
+    return Text(fit(f"{head}{fit(name, named)}{told}", width), style)
 
 
 def _nothing(board: Board) -> str:
