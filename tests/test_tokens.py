@@ -161,6 +161,14 @@ def test_unknown_and_unreadable_fields_are_left_out() -> None:
     assert owner == Owner(host="web-3", job_type="a b")
 
 
+@pytest.mark.parametrize("host", [b"a", b"%61"])
+def test_the_first_of_two_fields_counts(host: bytes) -> None:
+    """A field that comes twice is the first, percent-encoded or not."""
+    owner = tokens.parse(b"ls1;host=" + host + b";pid=1;id=a=b;host=b;;pid")
+    assert owner is not None
+    assert (owner.host, owner.pid, owner.job_id) == ("a", 1, "a=b")
+
+
 def test_uuid1_tells_when_and_where() -> None:
     """redis-py's own token gives the time of the attempt, and the node where it is a real MAC address."""
     before = time.time()

@@ -84,6 +84,7 @@ def select(locks: Iterable[LockState], wanted: Filter, order: str = "urgency") -
 
 def lock_object(lock: LockState) -> dict[str, Any]:
     """Return a lock as a JSON object; durations in seconds, times as unix seconds, no owner token."""
+    holders = [holder_object(holder) for holder in lock.holders]
     return {
         "key": key_text(lock.key),
         "field": None if lock.field is None else key_text(lock.field),
@@ -99,8 +100,8 @@ def lock_object(lock: LockState) -> dict[str, Any]:
         "lease_seconds": _rounded(lock.lease_seconds),
         "renewals": lock.renewals,
         "weak_owner": lock.weak_owner,
-        "holder": holder_object(lock.holder),
-        "holders": [holder_object(holder) for holder in lock.holders],
+        "holder": dict(holders[0]) if holders else holder_object(None),
+        "holders": holders,
         "db": lock.db,
         "target": lock.target,
         "node": lock.node,

@@ -24,6 +24,8 @@ _MAX_HOST = 96
 _MAX_TYPE = 120
 _MAX_ID = 120
 _UUID_HEX = re.compile(rb"[0-9a-f]{12}[1-5][0-9a-f]{3}[89ab][0-9a-f]{15}", re.IGNORECASE)
+_WORKER = re.compile(r"[0-9a-f]{6,32}").fullmatch
+_TIMESTAMP = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII).fullmatch
 _UUID_EPOCH = 0x01B21DD213814000  # 100 ns intervals from 1582-10-15 to 1970-01-01 (RFC 9562, section 5.1)
 _MULTICAST = 0x010000000000
 _REDIS_ERA = 1.2e9  # unix time in 2008: a UUID from before Redis is no acquire attempt
@@ -115,11 +117,7 @@ def parse(token: bytes) -> Owner | None:
     """
     if len(token) > MAX_BYTES or not token.startswith(VERSION.encode() + b";"):
         return None
-    fields: dict[str, str] = {}
-    for part in token.split(b";")[1:]:
-        name, separator, value = part.partition(b"=")
-        if separator:
-            fields.setdefault(name.decode("ascii", "replace"), _unquoted(value))
+    fields = _fields(token)
     if "host" not in fields and "worker" not in fields:
         return None
     return Owner(
@@ -133,6 +131,19 @@ def parse(token: bytes) -> Owner | None:
         namespace=fields.get("ns") or None,
         born=_integer(fields.get("st")),
     )
+
+
+def _fields(token: bytes) -> dict[str, str]:
+    """Return the fields of a token by their names; the first counts of those that come twice."""
+    if b"%" not in token and token.isascii():  # nearly all, and lists have many thousand
+        parts = token.decode().split(";")
+        return dict(part.split("=", 1) for part in reversed(parts) if "=" in part)
+    fields: dict[str, str] = {}
+    for raw in token.split(b";")[1:]:
+        name, separator, value = raw.partition(b"=")
+        if separator:
+            fields.setdefault(name.decode("ascii", "replace"), _unquoted(value))
+    return fields
 
 
 @lru_cache(maxsize=256)  # a reader asks first whether it is one, and then for the owner
@@ -205,13 +216,13 @@ def _integer(text: str | None) -> int | None:
 
 
 def _timestamp(text: str | None) -> float | None:
-    if not text or not re.fullmatch(r"\d{1,12}(\.\d{1,9})?", text, re.ASCII):
+    if not text or not _TIMESTAMP(text):
         return None
     return float(text)
 
 
 def _worker_name(text: str | None) -> str | None:
-    return text if text and re.fullmatch(r"[0-9a-f]{6,32}", text) else None
+    return text if text and _WORKER(text) else None
 
 
 process = Process()

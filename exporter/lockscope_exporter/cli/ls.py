@@ -95,7 +95,8 @@ def command(
 
 def print_json(locks: Sequence[LockState]) -> None:
     """Print a JSON list with one object a line, plain ASCII whatever the keys hold."""
-    lines = ",\n ".join(json.dumps(lock_object(lock), allow_nan=False) for lock in locks)
+    encode = json.JSONEncoder(check_circular=False, allow_nan=False).encode
+    lines = ",\n ".join(encode(lock_object(lock)) for lock in locks)
     click.echo(f"[{lines}]")
 
 

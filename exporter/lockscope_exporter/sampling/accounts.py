@@ -122,19 +122,23 @@ class Accounts:
     def _schedule(self, entry: Entry, now: float) -> None:
         """Note when the lock's state or TTL bucket may change next without any news."""
         decoded = entry.decoded
-        times = [now + _AT_LEAST]
+        soonest = now + _AT_LEAST  # compared one by one: this runs once and more for each of many thousand
         if decoded.deadline is not None and entry.slot != NO_EXPIRY:
-            times.append(leaves_bucket(decoded.deadline, entry.slot))
-        if decoded.next_change is not None:
-            times.append(decoded.next_change)
+            at = leaves_bucket(decoded.deadline, entry.slot)
+            if now < at < soonest:
+                soonest = at
+        if decoded.next_change is not None and now < decoded.next_change < soonest:
+            soonest = decoded.next_change
         expected = entry.counts.expected
         limit = expected.seconds if expected is not None else entry.first_lease
         if limit is not None:
-            times.append(entry.held_since + limit + _SOON)
+            at = entry.held_since + limit + _SOON
+            if now < at < soonest:
+                soonest = at
         missed = entry.cadence.missed_two_at()
-        if missed is not None:
-            times.append(missed + _SOON)
-        entry.look_at = max(min(time for time in times if time > now), now + _SOON)
+        if missed is not None and now < missed + _SOON < soonest:
+            soonest = missed + _SOON
+        entry.look_at = max(soonest, now + _SOON)
         self._timers.add(entry)
 
     def _expect(self, counts: Counts, now: float) -> None:
