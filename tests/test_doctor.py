@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import re
 import shlex
 import signal
+import subprocess
 import time
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -15,6 +18,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
+from commands import SCRIPT
 from lockscope import events
 from lockscope.events import LockEvent
 from lockscope.globs import compile_glob, matches
@@ -105,6 +109,28 @@ def test_a_sound_server_has_no_findings(safe, doctor):
     assert the(found, "persistence")["data"]["appendfsync"] == "always"
     assert the(found, "patterns")["text"] == "3 keys match and are locks"
     assert abs(the(found, "clock")["data"]["ahead_seconds"]) < 0.2
+
+
+@pytest.mark.parametrize("interrupt", [False, True])
+def test_progress_leaves_a_plain_terminal_clean(server, interrupt):
+    """What it is doing is said without escapes, and what ends it stands on a line of its own."""
+    ours, theirs = pty.openpty()
+    url = server.url if interrupt else f"redis://127.0.0.1:{free_port()}"
+    env = {**os.environ, "TERM": "dumb", "LOCKSCOPE_REDIS_URL": url, "LOCKSCOPE_OBSERVE": "60s"}
+    process = subprocess.Popen([SCRIPT, "doctor"], stdin=theirs, stdout=theirs, stderr=theirs, env=env)
+    os.close(theirs)
+    said = b""
+    with contextlib.suppress(OSError):  # EIO: the other side is closed
+        while more := os.read(ours, 4096):
+            said += more
+            if interrupt and b"watching locks" in said and process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                interrupt = False
+    os.close(ours)
+    assert process.wait(20) in (2, 130)
+    assert b"\x1b" not in said
+    *_, last = re.split(rb"[\r\n]+", said.strip())
+    assert last.startswith(b"lockscope doctor: ")
 
 
 def test_the_same_thing_to_do_is_told_once():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -75,16 +76,18 @@ def command(
 
     TTL advice rests on past holds: give the exporter's --state-file, or turn the journal on.
     """
-    evidence = gather(
-        options.targets(),
-        options.sampling(),
-        observe=moment(observe),
-        wait=conf.duration(wait),
-        scan_keys=scan_keys,
-        visibility=dict(map(visibility, timeouts)),
-        say=_say,
-    )
-    _say("")
+    try:
+        evidence = gather(
+            options.targets(),
+            options.sampling(),
+            observe=moment(observe),
+            wait=conf.duration(wait),
+            scan_keys=scan_keys,
+            visibility=dict(map(visibility, timeouts)),
+            say=_say,
+        )
+    finally:
+        _say("")
     if evidence.servers and all(server.error for server in evidence.servers):
         first = evidence.servers[0]
         raise CommandError(f"Redis {first.name}: {first.error}")
@@ -110,5 +113,6 @@ def show(findings: list[Finding], *, as_json: bool) -> None:
 def _say(what: str) -> None:
     """Say on a terminal what is being done; an empty text takes it away."""
     if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{what[:76]}")
+        room = shutil.get_terminal_size((80, 24)).columns - 1
+        sys.stderr.write(f"\r{what[:room]:<{room}}\r")  # in spaces: not every terminal knows escapes
         sys.stderr.flush()

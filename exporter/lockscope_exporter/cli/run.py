@@ -39,7 +39,8 @@ def run(arguments: Sequence[str]) -> int:
         streams.discard_output()
         return CUT_OFF
     except (click.Abort, KeyboardInterrupt):
-        _complain(f"{program}: interrupted")
+        # A terminal shows ^C on the line where the cursor is; what was said there stays.
+        _complain(f"\n{program}: interrupted" if sys.stderr.isatty() else f"{program}: interrupted")
         return INTERRUPTED
     except Exception as error:
         if streams.is_of_output(error):

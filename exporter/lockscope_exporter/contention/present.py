@@ -39,11 +39,11 @@ def progress_line(progress: Mapping[str, Progress], seconds: float, now: float) 
     left = max(seconds - (now - min(began)), 0.0) if began else seconds
     commands = sum(one.commands for one in progress.values())
     if all(one.ended for one in progress.values()):
-        return f"MONITOR has ended; working up what it printed: {commands:,} commands so far"
+        return f"MONITOR has ended; working up what it printed: {counted(commands)} so far"
     size = sum(one.bytes for one in progress.values())
     rates = [one.rate for one in progress.values() if one.rate is not None]
     load = f", server load before: {sum(rates):,.0f} commands/s" if rates else ""
-    return f"{left:4.1f} s left, {commands:,} commands, {megabytes(size)} of MONITOR output{load}"
+    return f"{left:4.1f} s left, {counted(commands)}, {megabytes(size)} of MONITOR output{load}"
 
 
 def lines(report: Report, width: int | None, top: int) -> Iterator[str]:
@@ -84,9 +84,8 @@ def costs(report: Report) -> Iterator[str]:
         "interrupted": ", ended by Ctrl-C",
         "lost": ", ended early: a server was lost",
     }[report.stopped]
-    commands = "command" if report.commands == 1 else "commands"
     yield (
-        f"listened for {duration_text(report.seconds)}{ended}: {report.commands:,} {commands}, "
+        f"listened for {duration_text(report.seconds)}{ended}: {counted(report.commands)}, "
         f"{megabytes(report.output_bytes)} of output"
     )
     for node, cost in report.costs.items():
@@ -98,6 +97,11 @@ def costs(report: Report) -> Iterator[str]:
         yield f"{report.unreadable} lines could not be read"
     if report.beyond:
         yield f"{report.beyond} tries are left out: too many locks or clients at once"
+
+
+def counted(commands: int) -> str:
+    """Return a number of commands for people."""
+    return "1 command" if commands == 1 else f"{commands:,} commands"
 
 
 def megabytes(size: int) -> str:
