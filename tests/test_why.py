@@ -24,9 +24,12 @@ from lockscope.journal.model import VERSION
 from lockscope_exporter import release, runbook, story
 from lockscope_exporter.cli import main
 from lockscope_exporter.cli.keytext import keys_of
+from lockscope_exporter.journal import JournalFeed
+from lockscope_exporter.journal.where import journal_targets
 from lockscope_exporter.listing import STATES
 from lockscope_exporter.redis_cli import inspect
 from lockscope_exporter.redis_url import parse_redis_url
+from lockscope_exporter.targets import Target
 from releasing import see, string_lock
 from servers import free_port, wait_until
 from topologies import Cluster, SentinelGroup
@@ -358,6 +361,27 @@ def test_who_waits_and_who_has_got_it():
     assert story.waiter_line(waiter, 112) == "web-2/22 of report waits for 12 s"
     others = [*refusals, recorded(A, events.ACQUIRED, 106), recorded(A, events.WAITING, 50)]
     assert [one.who for one in story.waiters(others, 110)] == ["web-1/11 of report", "web-2/22 of report"]
+
+
+def test_the_journal_is_found_from_every_database(cli, server, client):
+    """A lock in another database has its past: the journal is in the first, whatever the URL names."""
+    elsewhere = server.url.replace("/0", "/3")
+    code = (
+        "import redis, sys, lockscope\n"
+        "lockscope.instrument(journal=sys.argv[1])\n"
+        "redis.Redis.from_url(sys.argv[1]).lock('lock:order:1', timeout=600).acquire()\n"
+    )
+    subprocess.run([sys.executable, "-c", code, elsewhere], check=True, timeout=60)
+    wait_until(lambda: journalled(client))
+    _, out, _ = cli("why", "lock:order:1", "--redis-url", elsewhere)
+    assert "acquired: " in fact(out, "history")[0]
+    reader = JournalFeed(journal_targets("1", [Target(elsewhere)]))
+    reader.start()
+    try:
+        assert reader.wait_ready(10)
+        assert reader.timeline(b"lock:order:1", 3)[0].event.event == events.ACQUIRED
+    finally:
+        reader.stop()
 
 
 def test_those_who_wait_now_come_first_and_the_rest_is_counted(cli, server, client):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import redis
 from redis.exceptions import RedisClusterException
 
+from lockscope.journal import DB
 from lockscope_exporter.connect import connect, connect_cluster
 from lockscope_exporter.doctor import past
 from lockscope_exporter.doctor.evidence import Evidence
@@ -120,7 +121,8 @@ def _remember(evidence: Evidence, targets: Sequence[Target], sampling: SamplingO
 
 def _journal(target: Target, timeout: float) -> Mapping[str, Holds]:
     url = parse_redis_url(target.url)
-    client = connect_cluster(url, timeout=timeout) if url.kind == "cluster" else connect(url, timeout=timeout)
+    clustered = url.kind == "cluster"
+    client = connect_cluster(url, timeout=timeout) if clustered else connect(url, timeout=timeout, db=DB)
     try:
         return past.from_journal(client)
     finally:

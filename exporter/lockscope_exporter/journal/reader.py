@@ -12,7 +12,7 @@ import redis
 from redis.exceptions import NoPermissionError, RedisClusterException
 
 from lockscope.clock import ServerClock
-from lockscope.journal import KEY
+from lockscope.journal import DB, KEY
 from lockscope_exporter.connect import connect, connect_cluster
 from lockscope_exporter.explain import explain
 from lockscope_exporter.redis_url import parse_redis_url
@@ -45,7 +45,7 @@ class JournalReader:
     like a burst of events.
 
     Args:
-        target: whose journal; the stream is in the database of its URL.
+        target: whose journal; whatever database its URL names, the stream is in the first.
         ledger: where entries go.
         guard: held around every use of the ledger.
 
@@ -109,7 +109,7 @@ class JournalReader:
     def _open(self) -> Any:
         if self._url.kind == "cluster":
             return connect_cluster(self._url, timeout=_ANSWER, protocol=2)
-        return connect(self._url, timeout=_ANSWER, protocol=2)
+        return connect(self._url, timeout=_ANSWER, db=DB, protocol=2)
 
     def _read(self, client: Any) -> None:
         if time.monotonic() >= self._clock_at:

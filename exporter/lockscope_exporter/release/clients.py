@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import redis
 from redis.exceptions import RedisClusterException
 
+from lockscope.journal import DB
 from lockscope_exporter.connect import ConnectError, connect, connect_cluster, failure
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.text import shown
@@ -36,14 +37,14 @@ def open_journal(options: Options, target: str) -> Iterator[Client]:
     Raises:
         ConnectError: no node of the cluster answers.
     """
-    client = _open(options, target, None)
+    client = _open(options, target, DB)
     try:
         yield client
     finally:
         client.close()
 
 
-def _open(options: Options, name: str, db: int | None) -> Client:
+def _open(options: Options, name: str, db: int) -> Client:
     target = next((one for one in options.targets() if one.name == name), None)
     if target is None:  # a lock of a Redlock group carries the group's name, and has a copy on each member
         raise ConnectError(f"{shown(name, 60)} is no single server; say which one with --target")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from lockscope.events import LockEvent
 
 KEY: Final = "lockscope:journal"
+DB: Final = 0  # one journal a server, whatever databases its locks are in
 VERSION: Final = b"1"
 MAX_EVENTS: Final = 100  # events in an entry
 MAX_ENTRY: Final = 262_144  # bytes of an entry that a reader looks at; writers stay far below
