@@ -359,6 +359,9 @@ def test_who_waits_and_who_has_got_it():
     assert story.waiters(refusals, 105 + story.RECENT + 1) == []
     [waiter] = story.waiters([recorded(B, events.WAITING, 100)], 112)
     assert story.waiter_line(waiter, 112) == "web-2/22 of report waits for 12 s"
+    waiting = [recorded(B, events.WAITING, 100)]
+    assert story.waiters(waiting, 200, {B.worker: 115}) == [], "it was killed while it waited"
+    assert len(story.waiters(waiting, 1000, {B.worker: 990})) == 1, "it waits for a quarter of an hour"
     others = [*refusals, recorded(A, events.ACQUIRED, 106), recorded(A, events.WAITING, 50)]
     assert [one.who for one in story.waiters(others, 110)] == ["web-1/11 of report", "web-2/22 of report"]
 

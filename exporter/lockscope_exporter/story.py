@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lockscope import events
 from lockscope.jobs import NO_JOB_TYPE
+from lockscope_exporter.journal.books import GIVE_UP
 from lockscope_exporter.moments import span
 from lockscope_exporter.text import key_text, label_text, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lockscope.journal import Recorded
     from lockscope_exporter.journal import Overlap
@@ -100,12 +101,16 @@ def moments(recorded: Sequence[Recorded], audit: Iterable[AuditEntry] = ()) -> l
     return told
 
 
-def waiters(recorded: Sequence[Recorded], now: float) -> list[Waiter]:
+def waiters(
+    recorded: Sequence[Recorded], now: float, heard: Mapping[str, float] | None = None
+) -> list[Waiter]:
     """Return who was refused lately and has not got the lock since, longest waiting first.
 
     Args:
         recorded: events of one key, oldest first.
         now: unix time in seconds by the server's clock.
+        heard: when each worker last wrote, in unix seconds: whoever is inside a call that waits says so every
+            quarter of a minute, so it waits as long as it is heard of, and no longer.
     """
     found: dict[tuple[str, int, str, str | None], Waiter] = {}
     for each in recorded:
@@ -119,7 +124,15 @@ def waiters(recorded: Sequence[Recorded], now: float) -> list[Waiter]:
         before = found.get(caller, Waiter(_who(each), event.at, at, 0, waiting=False))
         waiting = event.event == events.WAITING
         found[caller] = Waiter(before.who, before.since, at, before.refusals + (not waiting), waiting)
-    recent = [one for one in found.values() if now - one.last < RECENT]
+    recent = [
+        one
+        for (worker, *_), one in found.items()
+        if (
+            now - max(heard.get(worker, 0.0), one.last) < GIVE_UP
+            if one.waiting and heard is not None
+            else now - one.last < RECENT
+        )
+    ]
     return sorted(recent, key=lambda one: one.since)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 import redis
@@ -12,6 +13,8 @@ from lockscope_exporter.journal import read_past
 from lockscope_exporter.release import read_audit
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lockscope.journal import Recorded
     from lockscope_exporter.journal import Overlap, Takeover
     from lockscope_exporter.release import AuditEntry, Client
@@ -29,6 +32,7 @@ class Past(NamedTuple):
         takeovers: went to another owner without having been released.
         releases: attempts to free it, newest first.
         journal: there is a journal that could be read.
+        heard: when each worker last wrote, in unix seconds.
         trouble: why something could not be read, empty if all could.
     """
 
@@ -37,6 +41,7 @@ class Past(NamedTuple):
     takeovers: tuple[Takeover, ...] = ()
     releases: tuple[AuditEntry, ...] = ()
     journal: bool = False
+    heard: Mapping[str, float] = MappingProxyType({})
     trouble: str = ""
 
 
@@ -61,6 +66,7 @@ def past_of(journal: Client, audit: Client, key: bytes, db: int) -> Past:
             overlaps=tuple(one for one in ledger.found if (one.key, one.db) == (key, db)),
             takeovers=tuple(one for one in ledger.takeovers if (one.key, one.db) == (key, db)),
             journal=ledger.read > 0,
+            heard=ledger.books.heard(),
         )
         if ledger.malformed:
             entries = "entry" if ledger.malformed == 1 else "entries"

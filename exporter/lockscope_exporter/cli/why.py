@@ -106,7 +106,7 @@ def _where(lock: LockState) -> str:
 
 def _blocks(past: Past, now: float) -> list[str]:
     """Tell of those who want the lock: first who waits, longest first, then who was refused, last first."""
-    found = story.waiters(past.events, now)
+    found = story.waiters(past.events, now, past.heard)
     found.sort(key=lambda one: (not one.waiting, one.since if one.waiting else -one.last))
     lines = [story.waiter_line(one, now) for one in found[:_LISTED]]
     if len(found) > _LISTED:
@@ -123,10 +123,11 @@ def _library(lock: LockState, known: Dialect) -> list[str]:
 
 def why_object(lock: LockState, past: Past, advice: runbook.Advice, options: Options) -> dict[str, Any]:
     """Return all that is known of a lock as a JSON object."""
+    waiters = story.waiters(past.events, lock.sampled_at, past.heard)
     return {
         **lock_object(lock),
         "history": [story.moment_object(one) for one in story.moments(past.events, past.releases)],
-        "blocked": [story.waiter_object(one) for one in story.waiters(past.events, lock.sampled_at)],
+        "blocked": [story.waiter_object(one) for one in waiters],
         "overlaps": [story.overlap_object(one) for one in past.overlaps],
         "journal": past.journal,
         "trouble": past.trouble or None,

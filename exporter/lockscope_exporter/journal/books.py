@@ -108,6 +108,10 @@ class Books:
         if entry.last:
             worker.gauges.clear()
 
+    def heard(self) -> dict[str, float]:
+        """Return when each process was last heard of, in unix seconds, by its worker name."""
+        return {name: worker.heard for name, worker in self._workers.items()}
+
     def tick(self, now: float) -> None:
         """Give up processes that have not been heard of for a while: they are dead, and hold nothing.
 
