@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from lockscope_exporter.sampling.reader import Reader
 from lockscope_exporter.targets import LockPattern, Target
 from mirroring import PATTERNS, mirror
 from servers import RedisServer, wait_until
@@ -80,6 +81,28 @@ def test_handed_over(server, client):
         client.delete("lock:1")
         client.set("lock:1", B, px=30_000)
         wait_until(lambda: family(source).acquired == 2)
+        assert family(source).takeover == 0
+        assert ended(source) == {"released": 1}
+
+
+def test_handed_over_between_the_news_and_the_reading(server, client, monkeypatch):
+    """The feed tells of a release; when the key is read, the next owner has come: no takeover either."""
+    read = Reader.read
+    pending = [True]
+
+    def late(reader, keys, known):
+        if pending and not client.exists("lock:1"):
+            pending.clear()
+            client.set("lock:1", B, px=30_000)
+        return read(reader, keys, known)
+
+    with mirror(server.url) as source:
+        client.set("lock:1", A, px=30_000)
+        wait_until(lambda: source.lock(b"lock:1"))
+        monkeypatch.setattr(Reader, "read", late)
+        client.delete("lock:1")
+        wait_until(lambda: family(source).acquired == 2)
+        assert not pending
         assert family(source).takeover == 0
         assert ended(source) == {"released": 1}
 

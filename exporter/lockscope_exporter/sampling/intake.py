@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,7 @@ class Intake:
         again: keys that changed each time they were read; to be read later.
         elsewhere: keys that another cluster node serves now, and its host and port.
         unreadable: keys that this user may not read, those first that were asked for longest ago.
+        told_again: says which keys the feed told of again by now.
         evictions: says how many of so many locks that are gone early, of so many live ones, were evicted;
             ``None`` for a server that evicts nothing.
         no_locks: type and deadline of keys that were read and hold no lock, if anybody wants to know.
@@ -69,6 +70,7 @@ class Intake:
         self.again: set[bytes] = set()
         self.elsewhere: list[tuple[bytes, tuple[str, int]]] = []
         self.unreadable: dict[bytes, None] = {}
+        self.told_again: Callable[[Iterable[bytes]], set[bytes]] = lambda _: set()
         self.evictions: Callable[[int, int], int] | None = None
         self.no_locks: dict[bytes, tuple[str, float | None]] | None = None
         self.last = time.monotonic()
@@ -141,6 +143,29 @@ class Intake:
                 if not self._ledger.agrees(self.db, self._node, glance, now, jitter)
             ]
 
+    def _up_to_date(
+        self, sample: Sample, dialects: Mapping[bytes, str | None], changes: Mapping[bytes, Change]
+    ) -> Mapping[bytes, Change]:
+        """Return the changes with what came between the feed's news and the reading.
+
+        A release that the feed told of, and the next owner who came before the key was read, look like one
+        write that changed the owner; that write is told of by now.
+        """
+        with self._guard:
+            doubtful = [
+                reading.key
+                for reading in sample.readings
+                if reading.key in changes
+                and changes[reading.key].overwrite
+                and self._ledger.changes_owner(self.db, reading, dialects[reading.key])
+            ]
+        again = self.told_again(doubtful) if doubtful else set()
+        return (
+            {**changes, **{key: replace(changes[key], overwrite=False) for key in again}}
+            if again
+            else changes
+        )
+
     def _evicted(self, sample: Sample, changes: Mapping[bytes, Change]) -> set[bytes]:
         """Return the keys that are gone before their time because the server evicted them."""
         if self.evictions is None:
@@ -199,6 +224,7 @@ class Intake:
         at: float | None,
     ) -> set[bytes]:
         differing: set[bytes] = set()
+        changes = self._up_to_date(sample, dialects, changes)
         evicted = self._evicted(sample, changes)
         exact = self.reader.abilities.pexpiretime
         tell = _Teller(

@@ -208,6 +208,15 @@ class Ledger:
         """Tell whether a key held a lock when last read, on whichever node: each key is on one alone."""
         return key in self._dbs.get(db, ())
 
+    def changes_owner(self, db: int, reading: Reading, dialect: str | None) -> bool:
+        """Tell whether a reading has other owners than were known, and there were some."""
+        before = self._dbs.get(db, {}).get(reading.key, ())
+        if not before or _same_value(before, reading):
+            return False
+        found = decode(reading, dialect)
+        owners = {entry.decoded.owner_identity for entry in before}
+        return bool(found) and owners.isdisjoint(one.owner_identity for one in found)
+
     def is_string(self, db: int, key: bytes) -> bool:
         """Tell whether a key was a string with a lock when last read."""
         entries = self._dbs.get(db, {}).get(key, ())

@@ -138,6 +138,10 @@ class QuorumLedger:
         """Tell whether a server had a copy of a lock of this key when last read; the others do not count."""
         return node in self._copies.get((db, key), {})
 
+    def changes_owner(self, db: int, reading: Reading, dialect: str | None) -> bool:  # noqa: ARG002
+        """Return ``False``: one write on one server changes no owner of a group."""
+        return False
+
     def is_string(self, db: int, key: bytes) -> bool:
         """Tell whether a key was a string with a lock on some server when last read."""
         copies = self._copies.get((db, key), {})

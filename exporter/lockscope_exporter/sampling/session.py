@@ -119,6 +119,7 @@ class Session:
         if isinstance(chosen.feed, TrackingFeed):
             warnings += _subscribe(chosen.feed, evicts=server.evicts)
         for intake in self._intakes.values():
+            intake.told_again = chosen.feed.told_again
             self._patrol.add(intake, chosen)
         roll_call = RollCall(
             self._line,

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lockscope_exporter.sampling.news import How
 
 
@@ -61,6 +63,13 @@ class Feed(Protocol):
 
     def settle(self) -> None:
         """Wait until everything is in that the server told before this call; ``drain`` returns it.
+
+        Raises:
+            redis.ConnectionError, redis.TimeoutError: the feed is lost.
+        """
+
+    def told_again(self, keys: Iterable[bytes]) -> set[bytes]:
+        """Return which of these keys were written again since the last ``drain``, up to this call.
 
         Raises:
             redis.ConnectionError, redis.TimeoutError: the feed is lost.

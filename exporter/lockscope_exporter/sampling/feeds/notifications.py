@@ -11,7 +11,7 @@ from lockscope_exporter.sampling.feeds.pushes import PUSHED, Pushes
 from lockscope_exporter.sampling.wire import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from redis.connection import AbstractConnection
 
@@ -87,6 +87,10 @@ class NotificationFeed:
     def settle(self) -> None:
         """Wait until everything is in that the server told before this call."""
         self._pushes.settle()
+
+    def told_again(self, keys: Iterable[bytes]) -> set[bytes]:  # noqa: ARG002
+        """Return nothing: a release is told as such here."""
+        return set()
 
     def verify(self) -> None:
         """Do nothing: a subscription lasts as long as its connection."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from lockscope_exporter.sampling.feeds.changes import Changes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from threading import Event
 
 
@@ -29,6 +30,10 @@ class NoFeed:
 
     def settle(self) -> None:
         """Do nothing: nothing is on its way."""
+
+    def told_again(self, keys: Iterable[bytes]) -> set[bytes]:  # noqa: ARG002
+        """Tell of nothing."""
+        return set()
 
     def heard(self) -> float:
         """Return minus infinity: the server is heard from by reading only."""

@@ -17,7 +17,7 @@ from lockscope_exporter.sampling.feeds.pushes import PUSHED, Pushes
 from lockscope_exporter.sampling.wire import pack
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from redis.connection import AbstractConnection
 
@@ -112,6 +112,11 @@ class TrackingFeed:
     def settle(self) -> None:
         """Wait until everything is in that the server told before this call."""
         self._pushes.settle()
+
+    def told_again(self, keys: Iterable[bytes]) -> set[bytes]:
+        """Return which of these keys were written again since the last ``drain``, up to this call."""
+        self._pushes.settle()
+        return {key for key in keys if key in self._changes.anywhere}
 
     def heard(self) -> float:
         """Return the monotonic time in seconds when the server was last heard from."""
