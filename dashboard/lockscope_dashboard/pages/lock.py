@@ -113,7 +113,7 @@ def history(key: bytes, db: int | None, held: list[str]) -> None:
     """Draw the lock's past."""
     feed = source.journal()
     overlaps = [one for one in feed.overlaps() if one.key == key and db in (None, one.db)]
-    past.draw(feed.timeline(key, db), overlaps, held, source.board().clock())
+    past.draw(feed.timeline(key, db), overlaps, held, feed.heard(), source.board().clock())
 
 
 def several(snapshot: Snapshot, params: dict[str, str]) -> None:

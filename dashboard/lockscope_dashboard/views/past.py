@@ -14,7 +14,7 @@ from lockscope_dashboard.views.health import literal
 from lockscope_exporter import story
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from lockscope.journal import Recorded
     from lockscope_exporter.journal import Overlap
@@ -27,7 +27,11 @@ SWITCH_ON: Final = "LOCKSCOPE_JOURNAL=1   # in the environment of the workers, b
 
 
 def draw(
-    recorded: Sequence[Recorded], overlaps: Sequence[Overlap], held: Collection[str], now: float
+    recorded: Sequence[Recorded],
+    overlaps: Sequence[Overlap],
+    held: Collection[str],
+    heard: Mapping[str, float],
+    now: float,
 ) -> None:
     """Draw the past of a lock.
 
@@ -35,6 +39,7 @@ def draw(
         recorded: events of its key from the journal, oldest first.
         overlaps: times that two held it at once.
         held: fingerprints of the tokens that hold it now.
+        heard: when each worker last wrote, in unix seconds.
         now: unix time in seconds by the server's clock.
     """
     st.subheader("What happened", anchor=False)
@@ -45,7 +50,7 @@ def draw(
         )
         st.code(SWITCH_ON, language="bash")
         return
-    blocked(recorded, now)
+    blocked(recorded, heard, now)
     overlapped(overlaps, now)
     spans = timeline.latest(timeline.spans_frame(recorded, held, now), MOST_SPANS)
     if len(spans):
@@ -67,9 +72,9 @@ def overlapped(overlaps: Sequence[Overlap], now: float) -> None:
     st.error(said, icon=":material/warning:")
 
 
-def blocked(recorded: Sequence[Recorded], now: float) -> None:
+def blocked(recorded: Sequence[Recorded], heard: Mapping[str, float], now: float) -> None:
     """Say who wants the lock and does not get it."""
-    found = story.waiters(recorded, now)
+    found = story.waiters(recorded, now, heard)
     if not found:
         return
     shown = sorted(found, key=lambda one: (not one.waiting, -one.last))[:MOST_WAITERS]

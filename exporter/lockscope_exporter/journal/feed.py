@@ -88,6 +88,13 @@ class JournalFeed(Collector):
             found = [overlap for ledger in self._ledgers.values() for overlap in ledger.found]
         return tuple(sorted(found, key=lambda overlap: overlap.began_at))
 
+    def heard(self) -> dict[str, float]:
+        """Return when each worker last wrote, in unix seconds by the server's clock."""
+        with self._guard:
+            return {
+                name: at for ledger in self._ledgers.values() for name, at in ledger.books.heard().items()
+            }
+
     def takeovers(self) -> tuple[Takeover, ...]:
         """Return the last times that a lock went to another owner without a release."""
         with self._guard:
