@@ -59,6 +59,7 @@ def test_many_known_strings(reader, client):
     client.hset("lock:order:4", "uuid:1", "1")
     client.delete("lock:order:5")
     client.rpush("lock:order:5", "job")
+    client.config_resetstat()
     sample = reader.read(asked, {item.key for item in asked}.__contains__)
     found = {reading.key: reading for reading in sample.readings}
     assert {key for key, _ in sample.gone} == {b"lock:order:0", b"lock:order:1"}
