@@ -58,12 +58,10 @@ def _content(path: Path) -> object:
     if suffix not in (".yaml", ".yml", ".toml"):
         raise FaultError("the name must end in .yaml, .yml or .toml, which says how to read it")
     try:
-        raw = read_file(path)
-        return tomllib.loads(raw.decode()) if suffix == ".toml" else read_yaml(raw)
+        text = read_file(path)
+        return tomllib.loads(text) if suffix == ".toml" else read_yaml(text)
     except YamlFaultError as error:
         raise FaultError(str(error)) from None
-    except UnicodeDecodeError as error:
-        raise FaultError(f"byte {error.start} is not UTF-8; save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise FaultError(f"not valid TOML: {error}") from None
     except RecursionError:

@@ -42,11 +42,11 @@ class _StrictLoader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-def read_file(path: Path) -> bytes:
-    """Return what a file holds.
+def read_file(path: Path) -> str:
+    """Return the text that a file holds.
 
     Raises:
-        YamlFaultError: it cannot be read, or is too large for a configuration.
+        YamlFaultError: it cannot be read, is too large for a configuration, or is not UTF-8.
     """
     try:
         with path.open("rb") as file:
@@ -56,10 +56,13 @@ def read_file(path: Path) -> bytes:
         raise YamlFaultError(f"{why}; check the path and who may read it") from None
     if len(raw) > MAX_BYTES:
         raise YamlFaultError("it is larger than 1 MiB; is this the right file?")
-    return raw
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise YamlFaultError(f"byte {error.start} is not UTF-8; save it as UTF-8") from None
 
 
-def read_yaml(raw: bytes) -> object:
+def read_yaml(text: str) -> object:
     """Return the plain value that YAML text is.
 
     Raises:
@@ -67,11 +70,9 @@ def read_yaml(raw: bytes) -> object:
     """
     try:
         # The loader is a SafeLoader: it builds plain values only.
-        return yaml.load(raw.decode(), Loader=_StrictLoader)  # noqa: S506
+        return yaml.load(text, Loader=_StrictLoader)  # noqa: S506
     except YamlFaultError:
         raise
-    except UnicodeDecodeError as error:
-        raise YamlFaultError(f"byte {error.start} is not UTF-8; save it as UTF-8") from None
     except yaml.YAMLError as error:
         raise YamlFaultError(f"not valid YAML{_line(getattr(error, 'problem_mark', None))}") from None
     except RecursionError:

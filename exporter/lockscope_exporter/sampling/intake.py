@@ -159,12 +159,10 @@ class Intake:
                 and changes[reading.key].overwrite
                 and self._ledger.changes_owner(self.db, reading, dialects[reading.key])
             ]
-        again = self.told_again(doubtful) if doubtful else set()
-        return (
-            {**changes, **{key: replace(changes[key], overwrite=False) for key in again}}
-            if again
-            else changes
-        )
+        if not doubtful:
+            return changes
+        again = self.told_again(doubtful)
+        return {**changes, **{key: replace(changes[key], overwrite=False) for key in again}}
 
     def _evicted(self, sample: Sample, changes: Mapping[bytes, Change]) -> set[bytes]:
         """Return the keys that are gone before their time because the server evicted them."""
