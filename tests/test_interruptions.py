@@ -88,15 +88,27 @@ def slow_log() -> Iterator[None]:
     logger.setLevel(level)
 
 
+@pytest.mark.parametrize(
+    ("key", "take"),
+    [
+        ("order:1", lambda slow: slow.lock("order:1", timeout=30)),
+        ("lock:order:1", lambda slow: redis_lock.Lock(slow, "order:1", expire=30)),
+    ],
+    ids=["redis-py", "python-redis-lock"],
+)
 def test_a_limit_while_the_holder_is_read(
-    server: RedisServer, client: redis.Redis, limit: type[BaseException]
+    server: RedisServer,
+    client: redis.Redis,
+    limit: type[BaseException],
+    key: str,
+    take: Callable[[redis.Redis], Any],
 ) -> None:
     """A refused call that runs out of time in the shim raises that, and counts as refused."""
-    client.set("order:1", "theirs")
+    client.set(key, "theirs")
     slow = SlowToTell(unix_socket_path=server.socket)
     with Observed() as seen:
         with pytest.raises(limit, match="too long"):
-            slow.lock("order:1", timeout=30).acquire(blocking=False)
+            take(slow).acquire(blocking=False)
         assert seen.outcomes("acquire") == {"contended": 1}
     slow.close()
 
@@ -117,19 +129,6 @@ async def test_a_limit_while_the_holder_is_read_by_asyncio(server: RedisServer, 
                 assert seen.outcomes("acquire") == {"contended": 1}
     finally:
         signal.signal(signal.SIGUSR1, before)
-
-
-def test_a_limit_while_a_further_library_is_observed(
-    server: RedisServer, client: redis.Redis, limit: type[BaseException]
-) -> None:
-    """The same for python-redis-lock, where the holder is read likewise."""
-    client.set("lock:order:1", "theirs")
-    slow = SlowToTell(unix_socket_path=server.socket)
-    with Observed() as seen:
-        with pytest.raises(limit, match="too long"):
-            redis_lock.Lock(slow, "order:1", expire=30).acquire(blocking=False)
-        assert seen.outcomes("acquire") == {"contended": 1}
-    slow.close()
 
 
 @pytest.mark.usefixtures("slow_log")
