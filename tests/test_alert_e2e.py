@@ -207,7 +207,7 @@ def break_everything(world: World) -> None:
     on_paused = dict.fromkeys(("renew", "flood"), world.paused)
     others = ("hold", "want", "duplicate", "hot", "misfit", "crowd", "families", "stall", *UNSCRAPED)
     world.start_workers(dict.fromkeys(others, world.main) | on_paused)
-    wait_until(lambda: world.client.exists("holding"), timeout=20)
+    wait_until(lambda: world.client.exists("holding"), timeout=60)
     world.client.persist("lock:forever:1")
     world.client.mset({f"lock:weak:{number}": "1" for number in range(3)})
     for number in range(3):
