@@ -205,9 +205,10 @@ HELD = ("kill", "gone", "slow", "forever", "queue", "storm", "starved", "crowd")
 def break_everything(world: World) -> None:
     """Inject each fault."""
     on_paused = dict.fromkeys(("renew", "flood"), world.paused)
-    others = ("hold", "want", "duplicate", "hot", "misfit", "crowd", "families", "stall", *UNSCRAPED)
-    world.start_workers(dict.fromkeys(others, world.main) | on_paused)
+    world.start_workers({"hold": world.main})  # before anybody can take one of its locks
     wait_until(lambda: world.client.exists("holding"), timeout=60)
+    others = ("want", "duplicate", "hot", "misfit", "crowd", "families", "stall", *UNSCRAPED)
+    world.start_workers(dict.fromkeys(others, world.main) | on_paused)
     world.client.persist("lock:forever:1")
     world.client.mset({f"lock:weak:{number}": "1" for number in range(3)})
     for number in range(3):
