@@ -69,6 +69,14 @@ class Process:
         """Return what the process printed so far."""
         return self.log.read_text(errors="replace")
 
+    def wait(self, timeout: float) -> int:
+        """Return the exit code once the process ends; fail with what it printed if that takes too long."""
+        try:
+            return self.popen.wait(timeout)
+        except subprocess.TimeoutExpired:
+            self.stop(signal.SIGKILL)
+            raise AssertionError(f"{self.command} ran longer than {timeout} s: {self.output()}") from None
+
     def stop(self, sig: int = signal.SIGTERM, timeout: float = 10.0) -> int:
         """Send ``sig`` to the process, then SIGKILL to its group if it does not end; return the exit code."""
         if self.popen.poll() is None:

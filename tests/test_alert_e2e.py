@@ -279,7 +279,8 @@ def await_webhook(world: World, lacking: Callable[[], list[tuple[str, str]]], ti
     """Wait until nothing is lacking; else say what is, and what fires instead."""
     deadline = time.monotonic() + timeout
     wait_until(lambda: not lacking() or time.monotonic() > deadline, timeout=timeout + 10, every=0.2)
-    assert not lacking(), (lacking(), world.prometheus.firing())
+    told = [alert for alert in world.receiver.received if alert["labels"]["alertname"] in dict(lacking())]
+    assert not lacking(), (lacking(), world.prometheus.firing(), told, world.alertmanager.alerts())
 
 
 def test_faults_raise_their_alerts_and_repairs_resolve_them(world: World) -> None:

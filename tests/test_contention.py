@@ -479,7 +479,7 @@ def test_a_mute_server_ends_it(contended, tmp_path):
     wait_listening(client)
     contended.signal(signal.SIGSTOP)
     try:
-        assert process.popen.wait(6) == 2
+        assert process.wait(6) == 2
     finally:
         contended.signal(signal.SIGCONT)
     assert "incomplete" in process.output()
@@ -495,7 +495,7 @@ def test_a_dead_connection_ends_it(own_server, tmp_path):
     client = own_server.client()
     wait_until(lambda: any(one["cmd"] == "monitor" for one in client.client_list()))
     own_server.stop(signal.SIGKILL)
-    assert process.popen.wait(6) == 2
+    assert process.wait(6) == 2
     assert "Traceback" not in process.output()
     assert re.search(
         r"^lockscope contention: .*(closed|cut) the connection", process.output(), re.MULTILINE
@@ -509,7 +509,7 @@ def test_a_cut_while_listening_is_no_wrong_address(own_server, tmp_path):
     client = own_server.client()
     wait_listening(client)
     assert client.client_kill_filter(_type="normal", skipme=True) > 0
-    assert process.popen.wait(6) == 2
+    assert process.wait(6) == 2
     assert "the server cut the connection while it listened" in process.output()
     assert "TLS" not in process.output()
 

@@ -65,7 +65,7 @@ def test_headless_demo_shows_every_situation(tmp_path: Path) -> None:
     job_types = {process.cmdline()[process.cmdline().index("-m") + 2] for process in workers}
     assert len(workers) >= 6
     assert len(job_types) >= 4
-    demo.popen.wait(90)
+    demo.wait(90)
     output = demo.output()
     assert demo.popen.returncode == 0, output
     assert "NO " not in output
@@ -91,7 +91,7 @@ def test_interrupted_demo_leaves_nothing(tmp_path: Path, ending: signal.Signals)
         assert len(processes) > 8
         assert "no_ttl" in as_printed(demo.output(), "ls"), demo.output()
         os.kill(demo.pid, ending)
-        demo.popen.wait(30)
+        demo.wait(30)
         assert demo.popen.returncode in {0, 1}
         assert "Traceback" not in demo.output()
         assert not left_over(processes, chosen)
@@ -106,7 +106,7 @@ def test_port_in_use_is_one_line(tmp_path: Path, server: RedisServer) -> None:
     options, _ = ports()
     options[1] = f"127.0.0.1:{server.port}"
     demo = Process([*COMMAND, "--headless", *options], tmp_path / "demo.log")
-    assert demo.popen.wait(30) == 2
+    assert demo.wait(30) == 2
     lines = [line for line in demo.output().splitlines() if "starting" not in line]
     assert len(lines) == 1
     assert str(server.port) in lines[0]
@@ -117,7 +117,7 @@ def test_unreachable_server_is_one_line(tmp_path: Path) -> None:
     options, _ = ports()
     url = f"redis://127.0.0.1:{free_port()}/0"
     demo = Process([*COMMAND, "--headless", *options, "--redis-url", url], tmp_path / "demo.log")
-    assert demo.popen.wait(30) == 2
+    assert demo.wait(30) == 2
     lines = [line for line in demo.output().splitlines() if "starting" not in line]
     assert len(lines) == 1
     assert url in lines[0]

@@ -140,7 +140,7 @@ def test_commands_run_as_they_are_written(
             assert process.popen.poll() is None, process.output()
             process.stop(signal.SIGINT)
         else:
-            assert process.popen.wait(120) in (0, 1), process.output()
+            assert process.wait(120) in (0, 1), process.output()
             assert process.output().strip(), line
     finally:
         process.stop()

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import signal
 import tempfile
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lockscope_exporter.demo.report import summary
-from lockscope_exporter.demo.stage import Plan, Stage, describe
+from lockscope_exporter.demo.stage import EndedError, Plan, Stage, describe
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+_ENDINGS = (signal.SIGINT, signal.SIGTERM)
 _PAUSE = 0.4  # seconds between two looks
-
-
-class _TerminatedError(Exception):
-    """SIGTERM came; the demo ends as at Ctrl-C."""
 
 
 def run(plan: Plan, console: Console, duration: float | None) -> bool:
@@ -36,16 +32,15 @@ def run(plan: Plan, console: Console, duration: float | None) -> bool:
         ChildError: something did not come up or ended by itself.
         OSError: a port is in use.
     """
-
-    def terminated(*_: Any) -> None:
-        raise _TerminatedError
-
-    before = signal.signal(signal.SIGTERM, terminated)
+    # An exception out of a handler is lost in a finalizer and cuts cleaning up short; a note does neither.
+    endings: list[int] = []
+    before = {number: signal.signal(number, lambda number, _: endings.append(number)) for number in _ENDINGS}
     try:
         with tempfile.TemporaryDirectory(prefix="lockscope-demo-", ignore_cleanup_errors=True) as name:
-            return _run(Stage(plan, Path(name), console.print), plan, console, duration)
+            return _run(Stage(plan, Path(name), console.print, endings), plan, console, duration)
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _run(stage: Stage, plan: Plan, console: Console, duration: float | None) -> bool:
@@ -55,11 +50,8 @@ def _run(stage: Stage, plan: Plan, console: Console, duration: float | None) -> 
         for line in describe(plan, stage):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         console.print("Ctrl-C ends everything." if duration is None else f"runs for {duration:g} s")
-        until = None if duration is None else time.monotonic() + duration
-        while until is None or time.monotonic() < until:
-            stage.step()
-            time.sleep(_PAUSE)
-    except (KeyboardInterrupt, _TerminatedError):
+        stage.run(duration, _PAUSE)
+    except EndedError:
         console.print("stopping …")
     finally:
         stage.stop()

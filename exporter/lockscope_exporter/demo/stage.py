@@ -21,7 +21,7 @@ from lockscope_exporter.serve import listen, parse_listen
 from lockscope_exporter.shipped import ShippedFileError, folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sized
 
 # Worker processes by job type. Those of one type compete with each other.
 CREW = (
@@ -62,6 +62,10 @@ class Plan:
     prometheus_port: int | None
 
 
+class EndedError(Exception):
+    """A person or a supervisor wants the demo to end."""
+
+
 class Stage:
     """Starts everything, lets accidents happen, and watches it through the exposed metrics alone.
 
@@ -69,9 +73,11 @@ class Stage:
         plan: what to run.
         folder: an empty folder for logs, ports and Prometheus data.
         say: prints a line for the person who watches.
+        endings: no longer empty once the demo shall end.
     """
 
-    def __init__(self, plan: Plan, folder: Path, say: Callable[[str], None]) -> None:
+    def __init__(self, plan: Plan, folder: Path, say: Callable[[str], None], endings: Sized = ()) -> None:
+        self._endings = endings
         self.plan = plan
         self.folder = folder
         self.say = say
@@ -90,6 +96,7 @@ class Stage:
 
         Raises:
             ChildError: something did not come up.
+            EndedError: the demo shall end.
             OSError: a port is in use.
         """
         for address in self._addresses():
@@ -111,6 +118,18 @@ class Stage:
             self._start_explorer(self.plan.explorer_port)
         self._wait(lambda: fetch(f"http://{self.plan.listen}/-/ready") is not None, "exporter")
         self._wait(lambda: self._find_ports() == len(self._workers), "workers")
+
+    def run(self, duration: float | None, pause: float) -> None:
+        """Let things happen for ``duration`` seconds, ``None`` for ever, with a pause between two looks.
+
+        Raises:
+            ChildError: something that should run ended by itself.
+            EndedError: the demo shall end.
+        """
+        until = None if duration is None else time.monotonic() + duration
+        while until is None or time.monotonic() < until:
+            self.step()
+            self._rest(pause)
 
     def step(self) -> None:
         """Let a little happen: deliver payments, kill the victim, scrape. Call it a few times a second.
@@ -216,6 +235,11 @@ class Stage:
         if text is not None:
             self.seen.take(instance, text, without=WORKER_METRICS if instance == "exporter" else frozenset())
 
+    def _rest(self, seconds: float) -> None:
+        time.sleep(seconds)
+        if self._endings:
+            raise EndedError
+
     def _wait(self, check: Callable[[], bool], name: str) -> None:
         deadline = time.monotonic() + _HEALTHY_WITHIN
         while not check():
@@ -223,7 +247,7 @@ class Stage:
                 raise ChildError(f"{child.name} did not start; it printed: {child.last_words()}")
             if time.monotonic() > deadline:
                 raise ChildError(f"{name} did not come up within {_HEALTHY_WITHIN:.0f} s; see {self.folder}")
-            time.sleep(0.05)
+            self._rest(0.05)
 
 
 def describe(plan: Plan, stage: Stage) -> list[str]:
