@@ -34,7 +34,7 @@ def dump(client: redis.Redis, *without: bytes) -> dict[bytes, tuple[bytes | None
 def gone(lock: LockState) -> LockState:
     """Return a lock as it is seen once its holders are known to be gone."""
     holders = tuple(replace(holder, alive="gone", gone_since=time.time() - 1) for holder in lock.holders)
-    return replace(lock, holders=holders, state="orphaned", evidence=("its holder is gone",))
+    return lock._replace(holders=holders, state="orphaned", evidence=("its holder is gone",))
 
 
 def string_lock(key: bytes, token: bytes, expires_at: float | None = None, **more: object) -> LockState:
@@ -51,4 +51,4 @@ def string_lock(key: bytes, token: bytes, expires_at: float | None = None, **mor
         holders=(Holder(token, fingerprint(token), host="web-1", pid=7, alive="gone"),),
         value=token,
     )
-    return replace(lock, **more)
+    return lock._replace(**more)

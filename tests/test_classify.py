@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lockscope_exporter.cadence import Cadence
-from lockscope_exporter.classify import Expected, Facts, beyond_columns, classify, holder_name, state_of
+from lockscope_exporter.classify import Expected, Facts, classify, state_of
+from lockscope_exporter.evidence import beyond_columns, holder_name
 from lockscope_exporter.holds import HoldLearner
 from lockscope_exporter.moments import moment, span
 from lockscope_exporter.state import Holder

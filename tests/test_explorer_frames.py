@@ -63,7 +63,7 @@ class TestLocks:
         assert (row["age"], row["ttl"], row["lease"], row["expected"]) == (5.0, 30.0, 40.0, 60.0)
         assert row["deadline"] == NOW + 30
         assert row["renewals"] == 3
-        assert row["evidence"] == "evidence of held\nmore"
+        assert row["evidence"] == ("evidence of held", "more")
 
     def test_unknown_stays_unknown(self):
         """What nobody knows is missing, not zero."""
@@ -251,7 +251,7 @@ class TestHolders:
 
     def test_several_holders_of_one_lock_each_count(self):
         """A semaphore with two permits out has two holders."""
-        shared = replace(lock(), holders=(HOLDER, replace(HOLDER, host="web-2")))
+        shared = lock()._replace(holders=(HOLDER, replace(HOLDER, host="web-2")))
         found = holders.grouped(holders.holders_frame([shared]), "host")
         assert dict(zip(found["host"], found["locks"], strict=True)) == {"web-1": 1, "web-2": 1}
 

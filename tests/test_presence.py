@@ -705,7 +705,7 @@ def test_release_looks_at_the_process_once_more(server: RedisServer, client: red
         found = state(source, "a")
     finally:
         source.stop()
-    seen = replace(found, state="orphaned", holders=(replace(found.holder, alive="gone"),))
+    seen = found._replace(state="orphaned", holders=(replace(found.holder, alive="gone"),))
     result = release.execute(client, release.plan(seen), allow=True, user="eve")
     assert (result.outcome, result.detail) == ("changed", "its holder's process runs on this host")
     assert client.exists("lock:a")

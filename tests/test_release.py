@@ -40,7 +40,7 @@ def free(client, lock, **more):
 
 def living(lock, alive="alive"):
     """Return a lock as it is seen with a holder that lives, or of whom nothing is known."""
-    return replace(lock, state="held", holders=(replace(lock.holders[0], alive=alive),))
+    return lock._replace(state="held", holders=(replace(lock.holders[0], alive=alive),))
 
 
 def test_an_orphaned_lock_is_freed(client):
@@ -133,10 +133,8 @@ def test_an_eternal_lock_that_got_an_expiry_stays(client):
 def test_a_weak_owner_is_told_apart_by_its_expiry(client):
     """Where everybody writes the same value, force does not free a lock that was taken meanwhile."""
     client.set("resque:lock:x", "true", px=60_000)
-    lock = replace(
-        string_lock(b"resque:lock:x", b"true", client.pexpiretime("resque:lock:x") / 1000),
-        dialect="resque-lock", holders=(), weak_owner=True,
-    )  # fmt: skip
+    lock = string_lock(b"resque:lock:x", b"true", client.pexpiretime("resque:lock:x") / 1000)
+    lock = lock._replace(dialect="resque-lock", holders=(), weak_owner=True)
     client.set("resque:lock:x", "true", px=60_900)
     assert free(client, lock, force=True, confirm=lock.key).outcome == "changed"
     assert client.exists("resque:lock:x")

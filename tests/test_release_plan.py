@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from lockscope.tokens import fingerprint
@@ -19,7 +17,7 @@ NOW = 1_796_000_000.0
 
 def seen(**more):
     """Return a redis-py lock that expires in half a minute, whose holder is gone."""
-    return replace(string_lock(b"lock:a", TOKEN), **{"sampled_at": NOW, "ttl_seconds": 30.125, **more})
+    return string_lock(b"lock:a", TOKEN)._replace(**{"sampled_at": NOW, "ttl_seconds": 30.125, **more})
 
 
 def test_a_lock_whose_holder_is_gone_needs_no_force():
@@ -59,7 +57,7 @@ def test_a_lock_of_nobody_needs_force():
     assert "names no holder" in plan.needs_force
     assert plan.weak
     assert "only its expiry" in plan.warnings[0]
-    assert "would look the same" in release.plan(replace(lock, ttl_seconds=None)).warnings[0]
+    assert "would look the same" in release.plan(lock._replace(ttl_seconds=None)).warnings[0]
 
 
 def test_a_lock_without_expiry_must_still_have_none():

@@ -193,7 +193,7 @@ def hash_lock(pipeline: redis.Redis, number: int) -> LockState:
     key, ends = b"race:%d" % number, round(time.time() + LONG, 3)
     pipeline.hset(key, FIRST, 1)
     pipeline.pexpireat(key, round(ends * 1000))
-    return replace(string_lock(key, FIRST, ends), dialect="redisson-rlock", type="hash", value=None)
+    return string_lock(key, FIRST, ends)._replace(dialect="redisson-rlock", type="hash", value=None)
 
 
 def zset_lock(pipeline: redis.Redis, number: int) -> LockState:
@@ -202,7 +202,7 @@ def zset_lock(pipeline: redis.Redis, number: int) -> LockState:
     pipeline.zadd(key, {SEEN: ends, b"__write__": ends})
     lock = string_lock(key, SEEN, ends)
     holders = (replace(lock.holders[0], until=ends),)
-    return replace(lock, dialect="symfony-lock", type="zset", value=None, holders=holders)
+    return lock._replace(dialect="symfony-lock", type="zset", value=None, holders=holders)
 
 
 @pytest.mark.parametrize(

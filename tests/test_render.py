@@ -22,8 +22,7 @@ HELD = LockState(
     b"lock:order:1", "lock:order:*", "redis-py", "held", ("held by web-3/4121",), 12.3456, 1700000010.0,
     age_seconds=9.5, holders=(WEB,), value=b"secret-token",
 )  # fmt: skip
-ORPHAN = replace(
-    HELD, key=b"lock:order:2", state="orphaned", evidence=("holder web-3/4121 left 2.1 s ago",),
+ORPHAN = HELD._replace(key=b"lock:order:2", state="orphaned", evidence=("holder web-3/4121 left 2.1 s ago",),
     holders=(replace(WEB, alive="gone"),),
 )  # fmt: skip
 ENDLESS = LockState(b"lock:x\xff", "lock:*", "generic", "no_ttl", ("no expiry",), None, 1700000010.0, db=3)
@@ -59,13 +58,13 @@ def test_a_lock_without_a_holder_keeps_the_names():
 
 def test_bytes_that_are_no_text_are_escaped_in_json():
     """Key and field that are not UTF-8 are backslash-escaped."""
-    found = lock_object(replace(ENDLESS, field=b"a\xfe"))
+    found = lock_object(ENDLESS._replace(field=b"a\xfe"))
     assert (found["key"], found["field"]) == ("lock:x\\xff", "a\\xfe")
 
 
 def test_the_most_urgent_come_first():
     """By default the worst state comes first, then the oldest; other orders go by key, age and TTL."""
-    old = replace(HELD, key=b"lock:order:0", age_seconds=100.0, ttl_seconds=99.0)
+    old = HELD._replace(key=b"lock:order:0", age_seconds=100.0, ttl_seconds=99.0)
     locks = [HELD, old, ENDLESS, ORPHAN]
     assert select(locks, Filter()) == [ORPHAN, ENDLESS, old, HELD]
     assert select(locks, Filter(), "key") == [old, HELD, ORPHAN, ENDLESS]
@@ -120,9 +119,9 @@ def test_database_and_target_are_shown_where_they_differ():
 def test_unknown_and_least_ages():
     """An age is exact, a lower bound, or unknown, and looks different."""
     assert age_cell(HELD) == "9.5s"
-    assert age_cell(replace(HELD, age_at_least=True)) == ">9.5s"
-    assert age_cell(replace(HELD, age_seconds=0.2, age_at_least=True)) == "?"
-    assert age_cell(replace(HELD, age_seconds=None)) == "?"
+    assert age_cell(HELD._replace(age_at_least=True)) == ">9.5s"
+    assert age_cell(HELD._replace(age_seconds=0.2, age_at_least=True)) == "?"
+    assert age_cell(HELD._replace(age_seconds=None)) == "?"
 
 
 def test_holders():

@@ -74,7 +74,7 @@ def between(
     """Return kind, key and number of what happened between two looks."""
     changes = Changes()
     assert changes.look(before, [family()], [UP], NOW) == []
-    found = changes.look([replace(one, sampled_at=at) for one in after], [family(**counts)], [UP], at)
+    found = changes.look([one._replace(sampled_at=at) for one in after], [family(**counts)], [UP], at)
     return [(one.what, one.key, one.count) for one in found]
 
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 
 import pytest
 import redis
@@ -466,7 +465,7 @@ def test_a_time_far_away_has_its_date():
 def test_lines_to_copy_read_the_very_key(server, client, key):
     """Pasted into a shell, each line asks for exactly that key and nothing else happens."""
     client.set(key, TOKEN, px=60_000)
-    lock = replace(string_lock(key, TOKEN.encode()), node=f"127.0.0.1:{server.port}")
+    lock = string_lock(key, TOKEN.encode())._replace(node=f"127.0.0.1:{server.port}")
     ttl, value = (
         subprocess.run(
             line, shell=True, capture_output=True, text=True, check=True, timeout=10
@@ -488,10 +487,10 @@ def test_lines_to_copy_read_the_very_key(server, client, key):
 )
 def test_lines_to_copy_fit_the_type(type_, field, words):
     """Each type is read by its own command, at the server, database and as the user of the URL."""
-    lock = replace(string_lock(b"lock:a", b"t"), type=type_, field=field, db=3, node="[::1]:6380")
+    lock = string_lock(b"lock:a", b"t")._replace(type=type_, field=field, db=3, node="[::1]:6380")
     url = parse_redis_url("rediss://eve:secret@[::1]:6380/3")
     assert inspect(lock, url)[1] == f"redis-cli -h ::1 -p 6380 -n 3 --tls --user eve {words}"
-    assert inspect(replace(lock, node="/run/r.sock", db=0))[1] == f"redis-cli -s /run/r.sock {words}"
+    assert inspect(lock._replace(node="/run/r.sock", db=0))[1] == f"redis-cli -s /run/r.sock {words}"
 
 
 @pytest.mark.parametrize("state", STATES)

@@ -10,6 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final
 
 from lockscope_dashboard.frames.locks import SEVERITY, locks_frame
+from lockscope_exporter.garbage import without_collections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -106,8 +107,10 @@ class Board:
                 max_age, BREATHER * self._cost if max_age else 0.0
             ):
                 start = time.perf_counter()
-                locks = self.source.locks()
-                found = Snapshot(now, locks, locks_frame(locks), self.source.nodes(), self.source.families())
+                with without_collections():
+                    locks = self.source.locks()
+                    frame = locks_frame(locks)
+                found = Snapshot(now, locks, frame, self.source.nodes(), self.source.families())
                 self._snapshot = found
                 self._leases.update(usual_leases(locks))
                 self._cost = time.perf_counter() - start

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -66,7 +65,7 @@ def look(
     alone = url.kind == "standalone"  # which node of a cluster it would be is known only while it is held
     name = target if target in (first.name, first.quorum_group) else first.quorum_group or first.name
     lock = LockState(key, "", "generic", "held", (), None, 0.0, db=chosen, target=name)
-    lines = of(replace(lock, node=url.node) if alone else lock, targets, targets_file)
+    lines = of(lock._replace(node=url.node) if alone else lock, targets, targets_file)
     wanted = ("#", "lockscope why", "redis-cli", "printf") if alone else ("#", "lockscope why")
     return [line for line in lines if line.startswith(wanted)]
 
@@ -108,7 +107,7 @@ def _redis(lock: LockState, where: Sequence[Target]) -> list[str]:
     if len(where) == 1:
         return inspect(lock, parse_redis_url(where[0].url))
     urls = [parse_redis_url(one.url) for one in where]
-    return [line for url in urls for line in inspect(replace(lock, node=url.node), url)]
+    return [line for url in urls for line in inspect(lock._replace(node=url.node), url)]
 
 
 def _lockscope(command: str, lock: LockState, where: Sequence[Target], targets_file: str) -> list[str]:

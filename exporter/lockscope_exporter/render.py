@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from lockscope_exporter.classify import beyond_columns
+from lockscope_exporter.evidence import beyond_columns
 from lockscope_exporter.listing import STATES
 from lockscope_exporter.text import duration_text, shown, shown_key
 

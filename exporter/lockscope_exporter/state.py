@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 State = Literal["orphaned", "no_ttl", "stalled", "overdue", "held"]
 Life = Literal["alive", "gone", "unknown"]
@@ -50,9 +53,8 @@ class Holder:
     doubt: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LockState:
-    """One live lock.
+class LockState(NamedTuple):
+    """One live lock. A tuple, since it is made a third as fast otherwise, and ten thousand at a time.
 
     Attributes:
         key: the full Redis key, exact bytes.
@@ -84,7 +86,7 @@ class LockState:
     prefix: str
     dialect: str
     state: State
-    evidence: tuple[str, ...]
+    evidence: Sequence[str]
     ttl_seconds: float | None
     sampled_at: float
     ttl_expected: bool = True

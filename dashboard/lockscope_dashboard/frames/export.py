@@ -46,6 +46,7 @@ def exported(frame: pd.DataFrame) -> pd.DataFrame:
     """
     found = frame[list(COLUMNS)].rename(columns=COLUMNS).reset_index(drop=True)
     found["state"] = found["state"].astype("str")
+    found["evidence"] = found["evidence"].map("\n".join).astype("str")
     found["sampled_at"] = pd.to_datetime(found["sampled_at"], unit="s", utc=True).dt.floor("ms")
     return found
 

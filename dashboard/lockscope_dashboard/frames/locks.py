@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pandas as pd
@@ -14,6 +14,8 @@ from lockscope_dashboard import text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
 
     from lockscope_exporter.state import Holder, LockState
 
@@ -57,11 +59,12 @@ def locks_frame(locks: Sequence[LockState]) -> pd.DataFrame:
     Returns:
         One row a lock, in the order given, indexed 0..n-1, with the columns ``id`` (what names the key in a
         URL), ``key``, ``field``, ``prefix``, ``dialect``, ``db``, ``target``, ``node``, ``state``
-        (categorical, worst first), ``evidence``, ``holder`` (host or "unknown"), ``pid``, ``fingerprint``,
-        ``worker``, ``job``, ``job_id``, ``alive``, ``holders`` (count), ``age`` and ``expected`` (seconds),
-        ``at_least`` (age is a lower bound), ``deadline`` and ``sampled_at`` (unix seconds), ``ttl`` (seconds
-        at ``sampled_at``, NaN without expiry), ``lease`` (seconds that a full bar stands for),
-        ``ttl_expected``, ``renewals``, ``weak_owner``. Text is printable, see ``text.show``.
+        (categorical, worst first), ``evidence`` (sentences), ``holder`` (host or "unknown"), ``pid``,
+        ``fingerprint``, ``worker``, ``job``, ``job_id``, ``alive``, ``holders`` (count), ``age`` and
+        ``expected`` (seconds), ``at_least`` (age is a lower bound), ``deadline`` and ``sampled_at`` (unix
+        seconds), ``ttl`` (seconds at ``sampled_at``, NaN without expiry), ``lease`` (seconds that a full bar
+        stands for), ``ttl_expected``, ``renewals``, ``weak_owner``, ``rank`` (place of the key among
+        all). Text is printable, see ``text.show``.
     """
     shown = [text.show(lock.key) for lock in locks]
     safe = cache(text.safe)  # families, hosts and job types are few, and foreign text: remembered no longer
@@ -77,7 +80,7 @@ def locks_frame(locks: Sequence[LockState]) -> pd.DataFrame:
             "target": _strings([lock.target for lock in locks]),
             "node": _strings([lock.node for lock in locks]),
             "state": pd.Categorical([lock.state for lock in locks], categories=SEVERITY, ordered=True),
-            "evidence": _strings(["\n".join(lock.evidence) for lock in locks]),
+            "evidence": pd.Series([lock.evidence for lock in locks], dtype="object"),  # read of few rows
             "holder": _strings([safe(one.host) or NO_HOLDER if one else NO_HOLDER for one in first]),
             "pid": pd.array([one.pid if one else None for one in first], dtype="Int64"),
             "fingerprint": _strings([one.fingerprint if one else "" for one in first]),
@@ -98,6 +101,7 @@ def locks_frame(locks: Sequence[LockState]) -> pd.DataFrame:
         }
     )
     frame["deadline"] = frame["sampled_at"] + frame["ttl"]
+    frame["rank"] = _ranks(frame["key"])
     longest = frame.groupby("prefix")["ttl"].transform("max") if len(frame) else frame["ttl"]
     frame["lease"] = frame["lease"].fillna(longest).where(frame["ttl"].notna())
     return frame
@@ -128,12 +132,13 @@ def order(frame: pd.DataFrame, by: str, *, descending: bool = False) -> pd.DataF
         The same rows in another order; missing numbers come last both ways.
     """
     column = by if by in SORTS else "state"
+    numbers = _numbered(frame, column)
+    if descending is not (column in {"age", "renewals"}):
+        numbers = -numbers
+    ties = (numbers,) if column == "state" else (_numbered(frame, "state"), numbers)
     if column == "state":
-        keys, ascending = ["state", "age", "key"], [not descending, False, True]
-    else:
-        keys = [column, "state", "key"]
-        ascending = [descending if column in {"age", "renewals"} else not descending, True, True]
-    return frame.sort_values(keys, ascending=ascending, na_position="last", kind="stable")
+        ties = (-_numbered(frame, "age"), *ties)
+    return frame.take(np.lexsort((frame["rank"].to_numpy(), *ties)))
 
 
 def page(frame: pd.DataFrame, number: int, size: int) -> tuple[pd.DataFrame, int, int]:
@@ -193,6 +198,22 @@ def _found(frame: pd.DataFrame, query: str) -> pd.Series[bool]:
     if query.isdecimal():
         found |= frame["pid"].astype("string").eq(query).fillna(value=False).astype("bool")
     return found
+
+
+def _ranks(column: pd.Series[Any]) -> npt.NDArray[Any]:
+    """Return the place of each value among all in order, equal ones at the same."""
+    return column.rank(method="dense").to_numpy(dtype="float64")
+
+
+def _numbered(frame: pd.DataFrame, column: str) -> npt.NDArray[Any]:
+    """Return numbers that sort as a column does; NaN, where nothing is known, comes last either way."""
+    if column == "key":
+        return frame["rank"].to_numpy()
+    if column == "state":
+        return frame["state"].cat.codes.to_numpy(dtype="float64")
+    if column in {"age", "ttl", "renewals"}:
+        return frame[column].to_numpy(dtype="float64")
+    return _ranks(frame[column])
 
 
 def _strings(values: list[str]) -> pd.Series[str]:

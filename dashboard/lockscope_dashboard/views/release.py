@@ -13,8 +13,8 @@ from lockscope_dashboard.access import Access, decide
 from lockscope_dashboard.frames import locks
 from lockscope_dashboard.views.health import code, literal
 from lockscope_exporter import release
-from lockscope_exporter.classify import holder_name
 from lockscope_exporter.connect import ConnectError
+from lockscope_exporter.evidence import holder_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

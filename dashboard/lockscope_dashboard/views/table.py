@@ -134,7 +134,7 @@ def _row(row: Any) -> dict[str, Any]:
         "name": f"{row.target} {row.node} {row.db} {row.id} {row.field}",
         "href": "lock?" + urlencode(link_params(row)),
         "state": row.state,
-        "evidence": row.evidence,
+        "evidence": "\n".join(row.evidence),
         "key": text.cut(row.key, LONGEST_SHOWN),
         "title": text.cut(row.key, LONGEST_HOVER) if len(row.key) > LONGEST_SHOWN else "",
         "where": where,

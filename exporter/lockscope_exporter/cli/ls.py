@@ -9,8 +9,9 @@ import click
 
 from lockscope_exporter import configuration as conf
 from lockscope_exporter.cli.errors import FAILED, OK
-from lockscope_exporter.cli.once import read_once, without_collections
+from lockscope_exporter.cli.once import read_once
 from lockscope_exporter.dialects import dialect
+from lockscope_exporter.garbage import without_collections
 from lockscope_exporter.listing import ORDERS, STATES, Filter, lock_object, select
 from lockscope_exporter.options import (
     DURATION,

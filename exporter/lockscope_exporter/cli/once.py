@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import gc
 from typing import TYPE_CHECKING, NamedTuple
 
 from lockscope_exporter.cli.errors import CommandError
@@ -13,7 +11,7 @@ from lockscope_exporter.sampling import open_source
 from lockscope_exporter.text import duration_text, shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from lockscope_exporter.configuration import Options
     from lockscope_exporter.state import LockState, NodeStatus
@@ -52,18 +50,6 @@ def _fault(node: NodeStatus) -> str:
         return ""
     keys = "1 key" if node.unreadable == 1 else f"{node.unreadable:,} keys"
     return f"this user may not read {keys} that may hold locks; lockscope doctor tells what to grant"
-
-
-@contextlib.contextmanager
-def without_collections() -> Iterator[None]:
-    """Leave cyclic garbage alone for a while: the search for it among many locks is dear."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def read_once(options: Options, wait: float) -> View:

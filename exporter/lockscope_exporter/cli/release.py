@@ -14,11 +14,11 @@ import click
 
 from lockscope.sinks.logs import JSONFormatter
 from lockscope_exporter import release
-from lockscope_exporter.classify import holder_name
 from lockscope_exporter.cli.errors import FAILED, FINDING, OK, CommandError
 from lockscope_exporter.cli.facts import Fact, print_facts
 from lockscope_exporter.cli.keytext import key_name, keys_of
 from lockscope_exporter.cli.one import pick, read_one
+from lockscope_exporter.evidence import holder_name
 from lockscope_exporter.listing import holder_object, lock_object
 from lockscope_exporter.options import TEXT, option, redis_options
 from lockscope_exporter.render import STYLES

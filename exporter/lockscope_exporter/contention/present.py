@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lockscope_exporter.classify import holder_name
+from lockscope_exporter.evidence import holder_name
 from lockscope_exporter.moments import span
 from lockscope_exporter.render import cells_of, fit
 from lockscope_exporter.text import duration_text, shown, shown_key

@@ -12,6 +12,7 @@ takes to come back. One that is seen to run is never gone.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from lockscope_exporter.moments import span
@@ -42,6 +43,10 @@ class Standing(NamedTuple):
     alive: Life
     since: float | None = None
     doubt: str = ""
+
+
+_ALIVE = Standing("alive")
+_UNKNOWN = Standing("unknown")
 
 
 @dataclass(slots=True)
@@ -222,11 +227,11 @@ class Attendance:
         """
         worker = self._workers.get(holder.worker or "")
         if worker is None:
-            return Standing("unknown")
+            return _UNKNOWN
         if worker.present:
             return self._silent(worker, holder, unix)
         if worker.away is None:
-            return Standing("unknown")
+            return _UNKNOWN
         return self._away(worker, holder, now, unix)
 
     def _away(self, worker: _Worker, holder: Holder, now: float, unix: float) -> Standing:
@@ -236,9 +241,9 @@ class Attendance:
             worker.holder = holder
             self._look(worker, now)
         if worker.runs:
-            return Standing("unknown", doubt=f"its presence connection is closed, but {_still(holder)}")
+            return _closed_but_runs(holder.pid)
         if self._forgiven(away, holder, now, unix) or not self._means_something(worker, holder, unix):
-            return Standing("unknown")
+            return _UNKNOWN
         if not worker.lost:
             doubt = "its presence connection is closed, which proves nothing before it was for"
             return Standing("unknown", doubt=f"{doubt} {span(self.grace)}")
@@ -283,11 +288,11 @@ class Attendance:
     def _silent(self, worker: _Worker, holder: Holder, unix: float) -> Standing:
         """Tell how a holder stands whose connection is open."""
         if worker.idle < SILENT:
-            return Standing("alive")
+            return _ALIVE
         if worker.idle < VANISHED:
-            return Standing("unknown")
+            return _UNKNOWN
         if self._runs(holder):
-            return Standing("unknown", doubt=f"its presence connection is silent, but {_still(holder)}")
+            return Standing("unknown", doubt=f"its presence connection is silent, but {_still(holder.pid)}")
         return Standing("gone", unix - worker.idle)
 
     def _away_since(self, worker: _Worker, now: float) -> float | None:
@@ -325,8 +330,13 @@ class Attendance:
             worker.forget()
 
 
-def _still(holder: Holder) -> str:
-    return f"process {holder.pid} still runs here"
+@lru_cache(maxsize=1024)
+def _closed_but_runs(pid: int | None) -> Standing:
+    return Standing("unknown", doubt=f"its presence connection is closed, but {_still(pid)}")
+
+
+def _still(pid: int | None) -> str:
+    return f"process {pid} still runs here"
 
 
 def _silence(idle: float) -> int:

@@ -17,7 +17,7 @@ from uuid import uuid4
 from lockscope import events
 from lockscope.printable import printable
 from lockscope.tokens import fingerprint
-from lockscope_exporter.classify import holder_name
+from lockscope_exporter.evidence import holder_name
 from lockscope_exporter.release.planning import exact_token
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import redis
 from redis.exceptions import OutOfMemoryError
 
-from lockscope_exporter.classify import holder_name
+from lockscope_exporter.evidence import holder_name
 from lockscope_exporter.release import audit
 from lockscope_exporter.release.gate import OFF
 from lockscope_exporter.release.model import ReleaseResult

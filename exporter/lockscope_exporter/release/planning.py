@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lockscope.tokens import fingerprint
-from lockscope_exporter.classify import holder_name
 from lockscope_exporter.dialects import Release, dialect, form_of
 from lockscope_exporter.dialects.model import REDLOCK_RELEASE
 from lockscope_exporter.dialects.shapes import deadline_in_value
+from lockscope_exporter.evidence import holder_name
 from lockscope_exporter.release.model import NEVER, Blocked, ReleasePlan, WakeUp
 from lockscope_exporter.text import shown_key
 

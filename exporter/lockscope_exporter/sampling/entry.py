@@ -81,9 +81,9 @@ class Entry:
         """Return all that is known of it now, to be judged."""
         decoded = self.decoded
         holders = decoded.holders
-        if any(holder.worker for holder in holders):
+        if holders:
             last = self._shown if self._shown_of is decoded else holders
-            holders = tuple(_with_life(holder, presence, now) for holder in last)
+            holders = tuple([_with_life(holder, presence, now) for holder in last])
             self._shown, self._shown_of = holders, decoded
         if expected is None and self.first_lease is not None:
             expected = Expected(self.first_lease, "first_ttl")

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lockscope.prefixes import Prefixes
+from lockscope_exporter.garbage import without_collections
 from lockscope_exporter.sampling.expectations import Expectations
 from lockscope_exporter.sampling.target import TargetMirror
 
@@ -106,9 +107,10 @@ class Mirror:
             with target.shared.guard:
                 target.shared.ledger.tick(target.now())
                 entries = target.shared.ledger.entries()
-            for start in range(0, len(entries), _AT_ONCE):  # sampling and scrapes go on in between
-                with target.shared.guard:
-                    states += target.shared.ledger.states(entries[start : start + _AT_ONCE], target.now())
+            with without_collections():
+                for start in range(0, len(entries), _AT_ONCE):  # sampling and scrapes go on in between
+                    with target.shared.guard:
+                        states += target.shared.ledger.states(entries[start : start + _AT_ONCE], target.now())
         return states
 
     def lock(self, key: bytes, field: bytes | None = None) -> LockState | None:

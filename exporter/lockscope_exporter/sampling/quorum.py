@@ -192,7 +192,7 @@ class QuorumLedger:
         number = len(_winners([copy for copy in copies if not _over(copy, state.sampled_at)]))
         sentence = f"on {number} of {self.size} servers, {self.majority} make a quorum"
         nodes = ", ".join(sorted(self._copies.get((state.db, state.key), ())))
-        return replace(state, node=nodes, quorum=(number, self.size), evidence=(*state.evidence, sentence))
+        return state._replace(node=nodes, quorum=(number, self.size), evidence=(*state.evidence, sentence))
 
 
 def _winners(copies: Sequence[Copy]) -> list[Copy]:

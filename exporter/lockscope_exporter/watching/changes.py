@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from lockscope_exporter.classify import holder_name
+from lockscope_exporter.evidence import holder_name
 from lockscope_exporter.moments import span
 from lockscope_exporter.watching.happenings import Happening
 
