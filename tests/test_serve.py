@@ -91,6 +91,15 @@ def test_ipv6():
         assert url_of(sock, tls=True) == f"https://[::1]:{sock.getsockname()[1]}"
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", ""])
+def test_answers_over_a_kept_connection_do_not_wait(host):
+    """Connections send at once what they have: a scraper that keeps its connection loses 40 ms otherwise."""
+    with listen(host, 0) as sock, socket.create_connection(("127.0.0.1", sock.getsockname()[1])):
+        connection, _ = sock.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 @contextlib.contextmanager
 def serving(app=None, web: Path | None = None, **limits: float):
     """Give the address and URL of a running server, and the server itself."""

@@ -172,9 +172,10 @@ def test_what_the_journal_tells(event, what):
         event, b"lock:a", "lock:*", NOW, Job("invoice", "8812"), wait_seconds=2.0, unprotected_seconds=4.0,
         blocked_by=blocked, reason="lock_timeout",
     )  # fmt: skip
-    found = told.happening(Recorded(told_, "", Writer("web-1", 7, "abcdef")))
-    assert (None if found is None else found.what) == what
-    if found is not None:
+    assert told.is_told(told_) is (what is not None)
+    if what is not None:
+        found = told.happening(Recorded(told_, "", Writer("web-1", 7, "abcdef")))
+        assert found.what == what
         assert found.text == (
             "web-1/7 of invoice (job 8812) after 2.0 s worked 4.0 s without it "
             "held by web-9/3 of mail lock_timeout"

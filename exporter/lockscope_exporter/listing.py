@@ -13,7 +13,7 @@ from lockscope_exporter.text import key_text, label_text
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from lockscope_exporter.state import LockState, NodeStatus
+    from lockscope_exporter.state import Family, LockState, NodeStatus
 
 STATES: tuple[State, ...] = get_args(State)
 _URGENCY = {state: place for place, state in enumerate(STATES)}
@@ -135,8 +135,32 @@ def node_object(node: NodeStatus) -> dict[str, Any]:
         "mode": node.mode,
         "age_seconds": _rounded(node.age_seconds),
         "error": node.error,
+        "unreadable": node.unreadable,
         "warnings": list(node.warnings),
         "version": node.facts.version if node.facts else "",
+    }
+
+
+def family_object(family: Family) -> dict[str, Any]:
+    """Return the running counts of a prefix as a JSON object; durations in seconds."""
+    return {
+        "prefix": label_text(family.prefix),
+        "db": family.db,
+        "target": family.target,
+        "keys": [
+            {"dialect": dialect, "state": state, "keys": number}
+            for (dialect, state), number in family.keys.items()
+        ],
+        "known": family.known,
+        "without_ttl": family.without_ttl,
+        "oldest_age_seconds": _rounded(family.oldest_age),
+        "ttl_min_seconds": _rounded(family.ttl_min),
+        "expected_hold_seconds": _rounded(family.expected_hold),
+        "weak_owner": family.weak_owner,
+        "acquired": family.acquired,
+        "renewed": family.renewed,
+        "takeover": family.takeover,
+        "ended": dict(family.ended),
     }
 
 

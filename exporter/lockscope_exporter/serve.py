@@ -68,18 +68,24 @@ def listen(host: str, port: int) -> socket.socket:
     """
     where = format_address(host or "*", port)
     try:
-        if not host and socket.has_dualstack_ipv6():
-            return socket.create_server(
-                ("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG
-            )
-        family, _, _, _, address = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        return socket.create_server(address, family=family, backlog=_BACKLOG)
+        sock = _create(host, port)
     except socket.gaierror as error:
         raise ListenError(f"cannot listen on {where}: the host name is not known; check --listen") from error
     except OSError as error:
         raise ListenError(f"cannot listen on {where}: {_why(error)}") from error
+    # Connections inherit it. asyncio does not set it on them, and each answer but the first over a connection
+    # would wait 40 ms for the client's delayed acknowledgement.
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+def _create(host: str, port: int) -> socket.socket:
+    if not host and socket.has_dualstack_ipv6():
+        return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=_BACKLOG)
+    family, _, _, _, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    return socket.create_server(address, family=family, backlog=_BACKLOG)
 
 
 def url_of(sock: socket.socket, *, tls: bool) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +22,11 @@ from lockscope_exporter.landing import landing_page
 from lockscope_exporter.listing import ORDERS, STATES, Filter, lock_object, node_object, select
 from lockscope_exporter.redis_url import hide_passwords
 from lockscope_exporter.text import shown
+from lockscope_exporter.webshared import Shared
+from lockscope_exporter.webwatch import WatchApi
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from prometheus_client.registry import Collector
     from starlette.datastructures import QueryParams
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
     from lockscope_exporter.source import Source
     from lockscope_exporter.state import NodeStatus
+    from lockscope_exporter.watching.tail import Tail
 
 SCRAPE_TIMEOUT_HEADER = "X-Prometheus-Scrape-Timeout-Seconds"
 MAX_LISTED = 10_000
@@ -45,12 +46,19 @@ _NAMED = 20  # targets that a message names
 _STALE_AFTER = 60.0  # seconds without a word from a node that counts as up
 
 
-def create_app(source: Source, *collectors: Collector) -> Starlette:
+def create_app(
+    source: Source,
+    *collectors: Collector,
+    tail: Tail | None = None,
+    errors: Callable[[], Sequence[str]] = tuple,
+) -> Starlette:
     """Return the application that serves what a source knows.
 
     Args:
         source: a running source; starting and stopping it is the caller's.
         collectors: further metrics to serve.
+        tail: what workers told the journal, for people who watch; ``None`` where none is read.
+        errors: returns why a journal cannot be read.
     """
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Together(LockCollector(source), Overflow(source), *collectors))
@@ -65,40 +73,9 @@ def create_app(source: Source, *collectors: Collector) -> Starlette:
             Route("/-/healthy", handlers.healthy),
             Route("/-/ready", handlers.ready),
             Route("/api/v1/locks", handlers.locks),
+            *WatchApi(source, tail, errors, Shared(threads=1)).routes(),
         ]
     )
-
-
-class Shared:
-    """Runs work in threads of its own, once for all who ask for the same at the same time.
-
-    A client that hangs up takes nothing with it, and a hundred clients cost what one costs.
-
-    Args:
-        threads: different pieces of work at a time; more of them wait.
-    """
-
-    def __init__(self, threads: int) -> None:
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="lockscope-web")
-        self._running: dict[Hashable, asyncio.Future[Any]] = {}
-
-    async def run(self, key: Hashable, work: Callable[[], Any], seconds: float) -> Any:
-        """Return what ``work`` returns, or what the same work that already runs does.
-
-        Raises:
-            TimeoutError: it takes longer than ``seconds``; the work goes on for others.
-        """
-        running = self._running.get(key)
-        if running is None:
-            running = asyncio.get_running_loop().run_in_executor(self._threads, work)
-            self._running[key] = running
-            running.add_done_callback(partial(self._done, key))
-        return await asyncio.wait_for(asyncio.shield(running), seconds)
-
-    def _done(self, key: Hashable, running: asyncio.Future[Any]) -> None:
-        self._running.pop(key, None)
-        if not running.cancelled():
-            running.exception()  # looked at even if every client has hung up
 
 
 class _Handlers:

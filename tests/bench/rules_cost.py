@@ -108,7 +108,12 @@ def samples(names: Iterable[str], times: Iterable[int], unit: int = 1) -> Iterat
 
 def recorded(interval: str) -> Iterator[str]:
     """Yield what a slower group of an interval records: what windows of hours and of days read."""
-    more = {"prefix_outcome": ',outcome="first"', "prefix_job_type": ',job_type="invoice"'}
+    more = {
+        "prefix_outcome": ',outcome="first"',
+        "prefix_job_type": ',job_type="invoice"',
+        "prefix_job_type_outcome": ',job_type="invoice",outcome="first"',
+        "prefix_how": ',how="released"',
+    }
     for group in compile_rules()[0]:
         for record in (rule["record"] for rule in group["rules"]):
             level = record.split(":")[0]

@@ -86,15 +86,12 @@ ACQUIRE = Group(
             name="RedisLockWaitersGrowing",
             severity="warning",
             expr="""
-            (
-              min_over_time(prefix:redis_lock_waiters:sum[5m])
-                > min_over_time(prefix:redis_lock_waiters:sum[5m] offset 5m)
-            )
-            and (
-              min_over_time(prefix:redis_lock_waiters:sum[5m] offset 5m)
+            min_over_time(prefix:redis_lock_waiters:sum[5m])
+              > (
+                min_over_time(prefix:redis_lock_waiters:sum[5m] offset 5m)
                 > min_over_time(prefix:redis_lock_waiters:sum[5m] offset 10m)
-            )
-            and min_over_time(prefix:redis_lock_waiters:sum[5m]) >= ${waiters}
+              )
+              >= ${waiters}
             """,
             keep="5m",
             summary=(

@@ -125,43 +125,70 @@ ACQUIRES = Group(
             "prefix:redis_lock_acquire_budget:ratio",
             """
             (1 - prefix:redis_lock_acquire_objective:ratio)
-            and on ($by, prefix) sum_over_time(prefix:redis_lock_acquire_failed:increase5m[3d])
+            and on ($by, prefix) (
+              present_over_time(prefix:redis_lock_acquire_failed:increase5m[1h])
+              or present_over_time(prefix:redis_lock_acquire_failed:increase30m[3d])
+            )
             """,
         ),
-        # Seconds a second: how many calls wait, and how many locks are held, on average.
+        # Seconds a second: how many calls wait, and how many locks are held, on average. Only where so many
+        # wait that it may be trouble.
         Record(
             "prefix:redis_lock_acquire_wait_seconds:rate10m",
             """
             sum by ($by, prefix) (
               rate(redis_lock_acquire_wait_seconds_sum{outcome=~"acquired|timeout"}[10m])
-            ) > 0
+            ) > ${contention_waiters}
             """,
         ),
         Record(
             "prefix:redis_lock_hold_seconds:rate10m",
-            "sum by ($by, prefix) (rate(redis_lock_hold_seconds_sum[10m])) > 0",
+            """
+            sum by ($by, prefix) (rate(redis_lock_hold_seconds_sum[10m])) > 0
+            and prefix:redis_lock_acquire_wait_seconds:rate10m
+            """,
         ),
     ),
     interval=ACQUIRES_INTERVAL,
 )
 
 
-def _half_hour(level_and_metric: str, sampled: str) -> Record:
+def _half_hour(level_and_metric: str) -> Record:
     """Return the rule that makes half an hour's growth out of growths that overlap."""
     return Record(
         f"{level_and_metric}:increase30m",
-        f"{SHARE_OF_SAMPLE} * sum_over_time({level_and_metric}:{sampled}[30m])",
+        f"{SHARE_OF_SAMPLE} * sum_over_time({level_and_metric}:increase5m[30m])",
+    )
+
+
+def _half_hour_of(level_and_metric: str, by: str, sampled: str) -> Record:
+    """Return the rule that makes half an hour's growth, by fewer labels, out of 10 minutes' every 2."""
+    return Record(
+        f"{level_and_metric}:increase30m",
+        f"{SHARE_OF_SAMPLE / 2} * sum by ($by, {by}) (sum_over_time({sampled}[30m]))",
+    )
+
+
+def _half_hour_ended(how: str) -> Record:
+    return _half_hour_of(
+        f"prefix:redis_lock_observed_{how}",
+        "target, db, prefix",
+        f'prefix_how:redis_lock_observed_ended:increase10m{{how="{how}"}}',
     )
 
 
 HALF_HOURS = Group(
     "lockscope.half-hours",
     (
-        _half_hour("prefix:redis_lock_acquire_valid", "increase5m"),
-        _half_hour("prefix:redis_lock_acquire_failed", "increase5m"),
-        _half_hour("prefix_outcome:redis_lock_idempotency", "increase10m"),
-        _half_hour("prefix:redis_lock_observed_expired", "increase10m"),
-        _half_hour("prefix:redis_lock_observed_released", "increase10m"),
+        _half_hour("prefix:redis_lock_acquire_valid"),
+        _half_hour("prefix:redis_lock_acquire_failed"),
+        _half_hour_of(
+            "prefix_outcome:redis_lock_idempotency",
+            "prefix, outcome",
+            "prefix_job_type_outcome:redis_lock_idempotency:increase10m",
+        ),
+        _half_hour_ended("expired"),
+        _half_hour_ended("released"),
         Record("prefix:redis_lock_keys:peak30m", "max_over_time(prefix:redis_lock_keys:min30m[30m])"),
     ),
     interval=HALF_HOURS_INTERVAL,
@@ -210,26 +237,6 @@ HISTORY = Group(
             """,
         ),
         Record(
-            "prefix_outcome:redis_lock_idempotency:increase10m",
-            "sum by ($by, prefix, outcome) (prefix_job_type_outcome:redis_lock_idempotency:increase10m)",
-        ),
-        Record(
-            "prefix:redis_lock_observed_expired:increase10m",
-            """
-            sum by ($by, target, db, prefix) (
-              prefix_how:redis_lock_observed_ended:increase10m{how="expired"}
-            )
-            """,
-        ),
-        Record(
-            "prefix:redis_lock_observed_released:increase10m",
-            """
-            sum by ($by, target, db, prefix) (
-              prefix_how:redis_lock_observed_ended:increase10m{how="released"}
-            )
-            """,
-        ),
-        Record(
             "prefix:redis_lock_keys:max",
             """
             max by ($by, target, db, prefix) (
@@ -238,6 +245,11 @@ HISTORY = Group(
             """,
         ),
         Record("prefix:redis_lock_keys:min30m", "min_over_time(prefix:redis_lock_keys:max[30m])"),
+        # The level half an hour ago of what is above it now: few families, where the level itself is of all.
+        Record(
+            "prefix:redis_lock_keys:rising_from",
+            "prefix:redis_lock_keys:min30m offset 30m < prefix:redis_lock_keys:min30m",
+        ),
         _grown("prefix_job_type:redis_lock_renew_headroom", "redis_lock_renew_headroom_ratio_count"),
         _grown(
             "prefix_job_type:redis_lock_renew_headroom_late",

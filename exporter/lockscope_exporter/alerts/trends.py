@@ -93,12 +93,10 @@ TRENDS = Group(
             expr="""
             (
               prefix:redis_lock_keys:min30m
-                > (
-                  prefix:redis_lock_keys:min30m offset 30m
-                  > (prefix:redis_lock_keys:min30m offset 60m > prefix:redis_lock_keys:min30m offset 90m)
-                )
-                >= ${growth_factor} * prefix:redis_lock_keys:min30m offset 90m
-                >= ${growth_keys} + prefix:redis_lock_keys:min30m offset 90m
+                >= ${growth_factor} * prefix:redis_lock_keys:rising_from offset 60m
+                >= ${growth_keys} + prefix:redis_lock_keys:rising_from offset 60m
+              and prefix:redis_lock_keys:rising_from offset 30m
+              and prefix:redis_lock_keys:rising_from
             )
             unless
               max_over_time(prefix:redis_lock_keys:peak30m[1d] offset 2h) >= prefix:redis_lock_keys:min30m

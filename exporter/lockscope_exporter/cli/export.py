@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from lockscope_exporter.journal import JournalFeed
 from lockscope_exporter.journal.where import check_setting, journal_targets
 from lockscope_exporter.options import Checked, option, redis_options
 from lockscope_exporter.sampling import open_source
+from lockscope_exporter.watching.tail import Tail
 from lockscope_exporter.web import create_app
 from lockscope_exporter.webconfig import WebConfigError
 from lockscope_exporter.webguard import LiveWebConfig
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("lockscope.exporter")
 
+_TOLD = 2_000  # what workers said, kept for people who watch
 LEVELS = ("debug", "info", "warning", "error")
 
 
@@ -64,7 +67,8 @@ def command(
     for target in targets:
         check_files(target.url)
     source = open_source(targets, options.sampling())
-    feed = JournalFeed(journal_targets(journal, targets), options.sampling().max_prefixes)
+    tail = Tail(since=time.time(), most=_TOLD)
+    feed = JournalFeed(journal_targets(journal, targets), options.sampling().max_prefixes, tail)
     try:
         live = LiveWebConfig(web_config_file)
         sock = serve.listen(*serve.parse_listen(listen))
@@ -75,7 +79,9 @@ def command(
     try:
         logger.info("serving %s/metrics", serve.url_of(sock, tls=live.config().tls is not None))
         with Announcer(source):
-            serve.serve(create_app(source, *feed.collectors()), sock, live)
+            collectors = feed.collectors()
+            app = create_app(source, *collectors, tail=tail if collectors else None, errors=feed.errors)
+            serve.serve(app, sock, live)
     finally:
         feed.stop()
         source.stop()

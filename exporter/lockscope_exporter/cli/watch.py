@@ -9,28 +9,34 @@ import time
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from lockscope_exporter import configuration as conf
 from lockscope_exporter.cli.errors import FAILED, OK, CommandError
 from lockscope_exporter.cli.ls import print_json
 from lockscope_exporter.cli.once import View
+from lockscope_exporter.configuration import Options
 from lockscope_exporter.connect import verify
 from lockscope_exporter.console import console
 from lockscope_exporter.listing import STATES, Filter
-from lockscope_exporter.options import DURATION, GLOB, TEXT, ListedChoice, option, redis_options
+from lockscope_exporter.options import DURATION, GLOB, TEXT, Checked, ListedChoice, option, redis_options
 from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.render import lock_lines, plain_lines, summary
 from lockscope_exporter.text import duration_text, shown
+from lockscope_exporter.watching.address import AnswerError, parse_address
 from lockscope_exporter.watching.board import Board
+from lockscope_exporter.watching.direct import Direct
+from lockscope_exporter.watching.remote import Remote
 from lockscope_exporter.watching.screen import frame
 from lockscope_exporter.watching.session import Session
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from lockscope_exporter.configuration import Options
+    from lockscope_exporter.watching.watched import Watched
 
 _KEY_WAIT = 0.1  # seconds between two looks at the size of the terminal
+_ASK_EVERY = 0.5  # seconds between two questions to an exporter
 _GATHER = 1.0  # seconds; people need not see faster what changes hundreds of times a second
 _FIRST = 60.0  # seconds that the first reading of all locks may take
 
@@ -50,6 +56,13 @@ _FIRST = 60.0  # seconds that the first reading of all locks may take
 @option("--duration", type=DURATION, default=None, help="End by itself after this time.")
 @option("--journal/--no-journal", default=True, help="Show waiting and losses that the journal tells of.")
 @option(
+    "--exporter",
+    type=Checked("url", parse_address),
+    default=None,
+    help="Watch through this exporter, as in http://exporter:9963, instead of asking Redis: needs no access "
+    "to Redis and costs it nothing.",
+)
+@option(
     "--state", "states", type=ListedChoice(STATES), multiple=True, help="Only this state; may be repeated."
 )
 @option("--key", type=GLOB, default=None, help="Only keys that match this Redis glob.")
@@ -63,23 +76,23 @@ def command(
     refresh: str,
     duration: str | None,
     journal: bool,
+    exporter: str | None,
     states: tuple[str, ...],
     key: str | None,
     wanted_prefixes: tuple[str, ...],
 ) -> int:
     """Watch the locks that are held, and what happens to them, until q or Ctrl-C."""
-    targets, sampling = options.targets(), dataclasses.replace(options.sampling(), gather=_GATHER)
-    for target in targets:
-        verify(target.url, timeout=sampling.timeout)
+    every = conf.duration(refresh)
+    watched, where = through(exporter, every, journal=journal) or direct(
+        options, journal=journal and not once
+    )
     wanted = Filter(
         key=conf.glob(key) if key else b"", prefixes=frozenset(wanted_prefixes), states=frozenset(states)
     )
-    board = Board(wanted=wanted, where=", ".join(parse_redis_url(target.url).node for target in targets))
+    board = Board(wanted=wanted, where=where)
     out = console()
     try:
-        with Session(
-            targets, sampling, board, journal=journal and not once, refresh=conf.duration(refresh)
-        ) as session:
+        with Session(watched, board, refresh=every) as session:
             if not session.wait_ready(_FIRST):
                 raise CommandError(
                     f"reading took longer than {duration_text(_FIRST)}; "
@@ -95,6 +108,43 @@ def command(
     except KeyboardInterrupt:
         pass
     return OK
+
+
+def direct(options: Options, *, journal: bool) -> tuple[Watched, str]:
+    """Return what watches at Redis itself, and what to call it.
+
+    Raises:
+        UrlError, OptionError, ConnectError: an option cannot be used, or a server.
+    """
+    targets, sampling = options.targets(), dataclasses.replace(options.sampling(), gather=_GATHER)
+    for target in targets:
+        verify(target.url, timeout=sampling.timeout)
+    where = ", ".join(parse_redis_url(target.url).node for target in targets)
+    return Direct(targets, sampling, journal=journal), where
+
+
+def through(exporter: str | None, every: float, *, journal: bool) -> tuple[Watched, str] | None:
+    """Return what watches through an exporter, and what to call it; ``None`` if none is to be asked.
+
+    Raises:
+        CommandError: the exporter cannot be used, or Redis is named beside it.
+    """
+    if not exporter:
+        return None
+    origin = click.get_current_context().get_parameter_source
+    given = [name for name in Options.__dataclass_fields__ if origin(name) is ParameterSource.COMMANDLINE]
+    if given:
+        if origin("exporter") is not ParameterSource.COMMANDLINE:
+            return None  # what the command line says goes before the environment
+        other = given[0].removesuffix("_file").replace("_", "-")
+        raise CommandError(f"--exporter and --{other} exclude each other: the exporter has its own settings")
+    address = parse_address(exporter)
+    remote = Remote(address, every=max(every, _ASK_EVERY), journal=journal)
+    try:
+        remote.check()
+    except AnswerError as error:
+        raise CommandError(f"exporter {address.shown}: {error}") from error
+    return remote, f"exporter {address.shown}"
 
 
 def watch(session: Session, out: Console, until: float) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from lockscope.journal import Recorded
     from lockscope_exporter.journal.leases import Overlap, Takeover
+    from lockscope_exporter.journal.ledger import Observer
     from lockscope_exporter.targets import Target
 
 
@@ -31,15 +32,18 @@ class JournalFeed(Collector):
     Args:
         targets: whose journals.
         max_prefixes: cap on distinct prefixes.
+        observer: is told of news at once, by the threads that read.
 
     Raises:
         UrlError: a target's URL cannot be used.
     """
 
-    def __init__(self, targets: Sequence[Target], max_prefixes: int = 200) -> None:
+    def __init__(
+        self, targets: Sequence[Target], max_prefixes: int = 200, observer: Observer | None = None
+    ) -> None:
         self._guard = threading.RLock()
         self._books = Books(max_prefixes)
-        self._ledgers = {target.name: JournalLedger(self._books) for target in targets}
+        self._ledgers = {target.name: JournalLedger(self._books, observer) for target in targets}
         self._readers = [JournalReader(target, self._ledgers[target.name], self._guard) for target in targets]
 
     def start(self) -> None:

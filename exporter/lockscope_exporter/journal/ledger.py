@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lockscope.journal import FormatError, decode
 from lockscope.prefixes import OTHER
@@ -21,11 +21,22 @@ _REMEMBERED = 200  # overlaps and takeovers that are kept to be shown
 _MAX_PREFIXES = 200
 
 
+class Observer(Protocol):
+    """Whoever wants to know of news at once."""
+
+    def told(self, entry: Entry) -> None:
+        """Take in an entry that nobody has counted before."""
+
+    def overlapped(self, overlap: Overlap) -> None:
+        """Take in an overlap that became certain."""
+
+
 class JournalLedger:
     """Takes in entries; answers with counts, timelines, takeovers and overlaps. Not safe between threads.
 
     Args:
         books: the worker metrics, which all targets share.
+        observer: is told of what is news.
 
     Attributes:
         malformed: entries that are none of a journal, or hold events that cannot be read.
@@ -36,8 +47,9 @@ class JournalLedger:
         overlaps: by prefix and database, how many overlaps there were and how many seconds.
     """
 
-    def __init__(self, books: Books) -> None:
+    def __init__(self, books: Books, observer: Observer | None = None) -> None:
         self.books = books
+        self._observer = observer
         self.malformed = 0
         self.read = 0
         self.history = History()
@@ -75,6 +87,8 @@ class JournalLedger:
                 self.takeovers.append(takeover)
             if count:  # every prefix that is known has its counters, at 0
                 self._counted(recorded.event.prefix, recorded.writer.db)
+        if count and self._observer is not None:
+            self._observer.told(entry)
         return entry
 
     def tick(self, now: float, *, count: bool = True) -> list[Overlap]:
@@ -96,6 +110,8 @@ class JournalLedger:
                 labels = self._counted(overlap.prefix, overlap.db)
                 times, seconds = self.overlaps[labels]
                 self.overlaps[labels] = times + 1, seconds + overlap.seconds
+                if self._observer is not None:
+                    self._observer.overlapped(overlap)
         return found
 
     def _counted(self, prefix: str, db: int) -> tuple[str, int]:

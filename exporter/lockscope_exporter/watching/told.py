@@ -9,6 +9,7 @@ from lockscope_exporter.moments import span
 from lockscope_exporter.watching.happenings import Happening
 
 if TYPE_CHECKING:
+    from lockscope.events import LockEvent
     from lockscope.journal import Recorded
     from lockscope.tokens import Owner
     from lockscope_exporter.journal.leases import Overlap
@@ -28,12 +29,15 @@ _WORDS = {
 }
 
 
-def happening(recorded: Recorded) -> Happening | None:
-    """Return what an event of the journal is here, ``None`` for what the sampler shows better."""
+def is_told(event: LockEvent) -> bool:
+    """Tell whether an event of the journal is told here, and not shown better by the sampler."""
+    return event.event in _WORDS
+
+
+def happening(recorded: Recorded) -> Happening:
+    """Return what an event of the journal is here; it has to be one that ``is_told``."""
     event = recorded.event
-    what = _WORDS.get(event.event)
-    if what is None:
-        return None
+    what = _WORDS[event.event]
     parts = [f"{recorded.writer.host}/{recorded.writer.pid}"]
     if event.job.job_id is not None or event.job.job_type != "none":
         parts.append(f"of {event.job.job_type}" + (f" (job {event.job.job_id})" if event.job.job_id else ""))
@@ -56,6 +60,11 @@ def overlap(found: Overlap) -> Happening:
     first, second = (f"{party.writer.host}/{party.writer.pid}" for party in (found.first, found.second))
     text = f"{first} worked on for {span(found.seconds)} after {second} had come in"
     return Happening(found.began_at + found.seconds, "overlap", found.prefix, found.key, None, text)
+
+
+def missed(count: int, at: float) -> Happening:
+    """Return that something was told which nobody could take in."""
+    return Happening(at, "note", "", text="entries of the journal came too fast to be shown", count=count)
 
 
 def _owner(owner: Owner) -> str:

@@ -1,0 +1,154 @@
+"""Watching through an exporter: no access to Redis is needed, and Redis notices nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lockscope_exporter.state import NodeStatus
+from lockscope_exporter.watching import told
+from lockscope_exporter.watching.address import AnswerError, Asker
+from lockscope_exporter.watching.happenings import Happening
+from lockscope_exporter.watching.objects import family_of, happening_of, lock_of, node_of
+from lockscope_exporter.watching.tail import Tail
+from lockscope_exporter.watching.watched import Look
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lockscope_exporter.watching.address import Address
+    from lockscope_exporter.watching.tail import Heard
+
+_TIMEOUT = 5.0  # seconds for one answer
+_KEPT = 2_000
+_SHARE = 4.0  # times what taking in an answer costs that it is left alone
+
+
+class Remote:
+    """A ``Watched`` that asks an exporter.
+
+    Args:
+        address: of the exporter.
+        every: seconds between two questions, at least.
+        journal: ask for what workers told, too.
+    """
+
+    def __init__(self, address: Address, *, every: float, journal: bool) -> None:
+        self._address = address
+        self._every = every
+        self._journal = journal
+        self._asker = Asker(address, _TIMEOUT)
+        self._tail = Tail(since=0.0, most=_KEPT)
+        self._asked: tuple[str, int] | None = None
+        self._look = Look((), (), ())
+        self._notes: tuple[str, ...] = ()
+        self._trouble = ""
+        self._ready = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lockscope-watch-exporter", daemon=True)
+
+    def check(self) -> None:
+        """Ask once, so that what is wrong with the address is said at once.
+
+        Raises:
+            AnswerError: the exporter gives no answer that can be used.
+        """
+        try:
+            self._hear()
+        finally:
+            self._asker.close()
+
+    def start(self) -> None:
+        """Begin in the background."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and close the connection."""
+        self._stopping.set()
+        self._thread.join(_TIMEOUT)
+        self._asker.close()
+
+    def wait_ready(self, timeout: float) -> bool:
+        """Wait until the exporter has told everything once; return whether it has."""
+        return self._ready.wait(timeout)
+
+    def look(self) -> Look:
+        """Return what the exporter said last."""
+        return self._look
+
+    def after(self, number: int | None) -> Heard:
+        """Return what workers told after a number."""
+        return self._tail.after(number)
+
+    def notes(self) -> tuple[str, ...]:
+        """Return why something is missing."""
+        return self._notes
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._stopping.wait(pause):
+            began = time.monotonic()
+            try:
+                self._take()
+                self._hear()
+                self._say("")
+            except AnswerError as error:
+                self._fail(str(error))
+            pause = max(self._every, _SHARE * (time.monotonic() - began))
+
+    def _take(self) -> None:
+        answer = self._asker.ask("/api/v1/snapshot")
+        with _understood():
+            self._look = Look(
+                [lock_of(one) for one in answer["locks"]],
+                [family_of(one) for one in answer["families"]],
+                [node_of(one) for one in answer["nodes"]],
+            )
+        self._ready.set()
+
+    def _hear(self) -> None:
+        """Take in what workers told since the last question; the first one only asks for its number."""
+        path = "/api/v1/happened"
+        if self._asked is not None:
+            path += "?run={}&after={}".format(*self._asked)
+        answer = self._asker.ask(path)
+        with _understood():
+            self._asked = str(answer["run"]), int(answer["last"])
+            if not self._journal:
+                return
+            for one in answer["happened"]:
+                self._tail.note(happening_of(one))
+            if answer["missed"]:
+                self._tail.note(told.missed(int(answer["missed"]), time.time()))
+            self._notes = tuple(f"journal: {error}" for error in answer["errors"])
+            if not answer["journal"]:
+                self._notes = ("the exporter reads no journal (--journal): waiting and losses are not shown",)
+
+    def _say(self, trouble: str) -> None:
+        """Tell once of trouble, and of its end."""
+        if trouble != self._trouble:
+            text = trouble or f"exporter {self._address.shown}: answers again"
+            self._tail.note(Happening(time.time(), "note", "", text=text))
+        self._trouble = trouble
+
+    def _fail(self, why: str) -> None:
+        """Keep what was said last, and say that it is old."""
+        self._say(f"exporter {self._address.shown}: {why}")
+        nodes = [replace(node, up=False, error=f"exporter: {why}") for node in self._look.nodes]
+        if not nodes:
+            nodes = [
+                NodeStatus("default", self._address.shown, up=False, mode="", age_seconds=0.0, error=why)
+            ]
+        self._look = self._look._replace(nodes=nodes)
+
+
+@contextlib.contextmanager
+def _understood() -> Iterator[None]:
+    """Turn what an answer lacks into one error."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise AnswerError(f"answers in a form of another version ({type(error).__name__}: {error})") from None
