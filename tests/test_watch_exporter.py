@@ -34,7 +34,7 @@ from lockscope_exporter.watching.tail import Tail
 from servers import Process, RedisServer, free_port, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 WRITER = Writer("web-1", 7, "abcdef", 0)
@@ -52,9 +52,19 @@ def write(client: Any, number: int, event: str, at: float | None = None) -> None
     client.xadd(KEY, {"v": VERSION, "b": "".join(encode(entry(number, event, at)))})
 
 
-def watching(url: str, log: Path, *words: str) -> Process:
-    """Run ``watch`` in a pipe, through an exporter."""
-    return Process([SCRIPT, "watch", "--exporter", url, "--refresh", "0.1s", *words], log)
+@pytest.fixture
+def watching(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Give a function that runs ``watch`` in a pipe, through an exporter."""
+    started: list[Process] = []
+
+    def run(url: str, *words: str) -> Process:
+        command = [SCRIPT, "watch", "--exporter", url, "--refresh", "0.1s", *words]
+        started.append(Process(command, tmp_path / f"log{len(started)}"))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.stop()
 
 
 @pytest.fixture
@@ -72,15 +82,12 @@ def exporter(redis_server) -> Iterator[Exporter]:
         yield found.wait_ready()
 
 
-def test_locks_and_the_journal_come_through_an_exporter(redis_server, exporter, tmp_path):
+def test_locks_and_the_journal_come_through_an_exporter(redis_server, exporter, watching):
     """What happens is told as at Redis itself, and Redis sees no connection more."""
     client = redis_server.client()
     write(client, 1, events.RELEASE_LOST, time.time() - 60)
     before = len(client.client_list())
-    lines, objects = (
-        watching(exporter.url, tmp_path / "lines"),
-        watching(exporter.url, tmp_path / "objects", "--json"),
-    )
+    lines, objects = watching(exporter.url), watching(exporter.url, "--json")
     wait_until(lambda: "watching exporter 127.0.0.1" in lines.output(), 60)
     names = (f"lock:probe:{number}" for number in range(1000))
     wait_until(lambda: client.set(next(names), "x" * 20, px=500) and objects.output(), 60, every=0.2)
@@ -131,29 +138,25 @@ def test_once_is_what_ls_says(redis_server, exporter, capsys):
     assert "3 locks: 1 no_ttl, 2 held" in out
 
 
-def test_an_exporter_that_goes_and_comes_back(redis_server, tmp_path):
+def test_an_exporter_that_goes_and_comes_back(redis_server, watching):
     """While it is away that is said once and nothing counts as released; a new one is followed from there."""
     client = redis_server.client()
     client.set("lock:a", "7c9e6679-7425-40de-944b-e07fc1f90ae7", px=600_000)
     port = free_port()
     words = ["--locks", "lock:*", "--journal", "--listen", f"127.0.0.1:{port}"]
-    process: Process | None = None
-    with contextlib.ExitStack() as stack:
-        with Exporter(redis_server.url, *words) as first:
-            first.wait_ready()
-            process = watching(first.url, tmp_path / "log")
-            stack.callback(process.stop)
-            wait_until(lambda: "1 lock: 1 held" in process.output(), 60)
-        wait_until(lambda: "connection refused" in process.output())
-        with Exporter(redis_server.url, *words) as second:
-            second.wait_ready()
-            wait_until(lambda: "answers again" in process.output())
-            write(client, 1, events.RENEW_LOST)
-            client.delete("lock:a")
-            wait_until(lambda: "renewal lost" in process.output() and "released" in process.output())
-        assert process.output().count("answers again") == 1
-        assert process.output().count("released") == 1
-        assert "Traceback" not in process.output()
+    with Exporter(redis_server.url, *words) as first:
+        process = watching(first.wait_ready().url)
+        wait_until(lambda: "1 lock: 1 held" in process.output(), 60)
+    wait_until(lambda: "connection refused" in process.output())
+    with Exporter(redis_server.url, *words) as second:
+        second.wait_ready()
+        wait_until(lambda: "answers again" in process.output())
+        write(client, 1, events.RENEW_LOST)
+        client.delete("lock:a")
+        wait_until(lambda: "renewal lost" in process.output() and "released" in process.output())
+    assert process.output().count("answers again") == 1
+    assert process.output().count("released") == 1
+    assert "Traceback" not in process.output()
 
 
 def test_a_redis_that_is_away_is_told_through_the_exporter(capsys):
