@@ -217,6 +217,20 @@ def test_a_key_in_two_databases_is_named(cli, server, client):
     assert not server.client(db=3).exists("lock:a")
 
 
+def test_a_database_is_chosen_of_those_in_a_targets_file(server, client, tmp_path, capsys, monkeypatch):
+    """--db says which is meant where the targets file names several databases."""
+    monkeypatch.setenv("LOCKSCOPE_ALLOW_RELEASE", "1")
+    for db in (0, 3):
+        server.client(db=db).set("lock:a", TOKEN, px=60_000)
+    file = tmp_path / "targets.yml"
+    file.write_text(f"targets: [{{name: main, url: '{server.url}', dbs: [0, 3]}}]")
+    command = ("release", "lock:a", "--targets", str(file), "--yes", "--force", "--confirm", "lock:a")
+    assert main(command) == 2
+    assert "name one with --db" in capsys.readouterr().err
+    assert main((*command, "--db", "3")) == 0
+    assert (client.exists("lock:a"), server.client(db=3).exists("lock:a")) == (1, 0)
+
+
 @pytest.mark.parametrize("spelling", ["raw", "escaped"])
 def test_a_key_is_taken_as_it_is_or_as_it_is_shown(cli, client, spelling):
     """A key that is no text can be typed as bytes, or as ``ls`` shows it."""

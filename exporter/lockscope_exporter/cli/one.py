@@ -35,7 +35,7 @@ from lockscope_exporter.sampling.wire import Line
 from lockscope_exporter.text import shown, shown_key
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from lockscope_exporter.configuration import Options
     from lockscope_exporter.sampling.layout import Address
@@ -113,12 +113,13 @@ def _readable(state_file: str | None) -> str | None:
     return state_file
 
 
-def pick(locks: Sequence[LockState], field: str | None = None) -> LockState:
+def pick(locks: Sequence[LockState], field: str | None = None, dbs: Collection[int] = ()) -> LockState:
     """Return the one lock that is meant.
 
     Args:
         locks: the locks of one key, at least one.
         field: the hash field, as typed.
+        dbs: databases that were named; they decide between several that a targets file names.
 
     Raises:
         CommandError: none has that field, or it is not clear which is meant.
@@ -128,6 +129,7 @@ def pick(locks: Sequence[LockState], field: str | None = None) -> LockState:
         locks = [lock for lock in locks if lock.field in wanted]
         if not locks:
             raise CommandError(f"field {shown(field, 80)} of that key is not a lock that is held")
+    locks = [lock for lock in locks if lock.db in dbs] or locks
     if len({lock.field for lock in locks}) > 1:
         names = ", ".join(shown_key(lock.field or b"", 80) for lock in locks[:_LISTED])
         raise CommandError(f"{len(locks)} locks are held under that key; name one with --field: {names}")

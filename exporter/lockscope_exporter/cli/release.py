@@ -75,7 +75,7 @@ def command(
             click.echo(json.dumps({"outcome": "gone", "detail": why, "dry_run": not really, "lock": None}))
         click.echo(f"lockscope release: {key_name(one.key)} {why}", err=True)
         return FINDING
-    lock = pick(one.locks, field)
+    lock = pick(one.locks, field, options.db)
     plan = release.plan(lock, token)
     allow = release.allowed(os.environ)
     if not as_json:
