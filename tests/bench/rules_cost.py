@@ -120,7 +120,7 @@ def recorded(interval: str) -> Iterator[str]:
             if group.get("interval") != interval or level.startswith("instance") or "ratio" in record:
                 continue
             # What is 0 is not recorded.
-            if re.search("expired|late|tight|loose|of_long", record):
+            if re.search("expired|late|tight|loose|of_long|rising", record):
                 continue
             by_exporter = "observed" in record or "keys" in record
             home = 'job="lockscope",target="default",db="0"' if by_exporter else 'job="workers"'
