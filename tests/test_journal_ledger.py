@@ -366,6 +366,17 @@ def test_timeline_is_in_order_of_the_server_clock() -> None:
     assert history.of(KEY, db=3) == ()
 
 
+def test_refusals_and_renewals_do_not_push_out_who_holds_the_lock() -> None:
+    """Hundreds of refused calls and renewals leave the acquire and the release before it in the history."""
+    history = History(max_a_key=10)
+    history.take([took(A, 1, "a1")])
+    history.take([told(B, "contended", 2 + number, "") for number in range(50)])
+    history.take([told(A, "renewed", 60 + number, "a1") for number in range(50)])
+    found = [each.event.event for each in history.of(KEY)]
+    assert found == [events.ACQUIRED, *[events.CONTENDED] * 10, *[events.RENEWED] * 10]
+    assert len(history) == len(found)
+
+
 def test_history_is_bounded_in_all_and_for_each_key() -> None:
     """Neither one busy key nor many keys make it grow; what was used last is kept."""
     history = History(max_events=100, max_a_key=10)
