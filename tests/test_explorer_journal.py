@@ -224,10 +224,10 @@ import redis, lockscope
 
 lockscope.instrument(journal=sys.argv[1])
 
-def work(job, hold, wait):
+def work(job, hold, wait, key="lock:order:1"):
     client = redis.Redis.from_url(sys.argv[1])
     while True:
-        lock = client.lock("lock:order:1", timeout=0.3, blocking_timeout=wait)
+        lock = client.lock(key, timeout=0.3, blocking_timeout=wait)
         try:
             with lockscope.job(job_type=job, job_id="j1"):
                 if lock.acquire():
@@ -239,6 +239,8 @@ def work(job, hold, wait):
 
 for job, hold, wait in (("order.sync", 0.1, 1.0), ("report.nightly", 0.5, 1.0), ("mail.digest", 0.05, 0.01)):
     threading.Thread(target=work, args=(job, hold, wait), daemon=True).start()
+redis.Redis.from_url(sys.argv[1]).set("lock:stock:1", "somebody who is not told of")
+threading.Thread(target=work, args=("stock.import", 0, 1.0, "lock:stock:1"), daemon=True).start()
 print("ready", flush=True)
 threading.Event().wait()
 '''
@@ -331,6 +333,20 @@ def test_duplicates_page_without_prometheus_counts_refusals(open_page):
     """Jobs that were refused are counted from the journal."""
     waiting = {row["cells"]["job"]: row["cells"] for row in grids(open_page("duplicates"))[1]["rows"]}
     assert waiting["mail.digest"]["refused"]["sort"] > 0
+
+
+def test_starving_job_is_named_as_it_is(open_page):
+    """The sentence about jobs that never got their lock writes their names without added backslashes."""
+    page = open_page("duplicates")
+    wait_until(lambda: page.run().warning, timeout=20, every=0.3, what="a job that starves")
+    assert "` stock.import `" in page.warning[0].value
+
+
+def test_past_that_tells_only_of_refusals_says_so(open_page):
+    """A lock of which the journal tells only refusals says so, instead of an empty table."""
+    page = open_page("lock", key="lock:stock:1")
+    assert grids(page)[-1]["rows"] == []
+    assert "only of calls that were refused" in grids(page)[-1]["empty"]
 
 
 def test_journal_that_is_no_journal_breaks_no_page(server, client, monkeypatch):

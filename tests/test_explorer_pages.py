@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shlex
 import signal
 import socket
@@ -268,6 +269,14 @@ class TestLock:
         assert components(app, "card")[0]["state"] == "no_ttl"
         assert "never free itself" in words(app)
 
+    def test_sentences_of_a_page_write_durations_alike(self, client):
+        """Evidence and advice stand side by side and speak of the same time in the same words."""
+        hold(client, "lock:order:42", ttl=600_000)
+        app = open_page("lock", key="lock:order:42")
+        left = r"frees itself in (\d+ min( \d+ s)?)"
+        assert re.search(left, " ".join(components(app, "card")[0]["evidence"]))
+        assert re.search(left, words(app))
+
     @pytest.mark.parametrize("key", HOSTILE)
     def test_hostile_key_is_found_by_its_link(self, client, key):
         """The link of the list leads to that very lock, whatever its key holds."""
@@ -301,6 +310,7 @@ class TestHolders:
         assert row["who"]["text"] == f"{tokens.process.host} / {tokens.process.pid}"
         assert row["locks"]["text"] == "2"
         assert row["jobs"] == "mail.digest, order.sync"
+        assert row["oldest"]["title"].startswith("since 20")
         found = components(open_page("holders", by="Job types"), "grid")[0]["rows"]
         assert [one["cells"]["who"]["text"] for one in found] == ["mail.digest", "order.sync"]
 
@@ -339,6 +349,35 @@ class TestHealth:
         assert audit["rows"] == []
         assert "streamlit" in words(app)
 
+    def test_every_finding_says_where_and_what_to_do(self, client):
+        """The worst comes first, each row says what to do, and two databases are told apart."""
+        client.set("lock:ever", "x" * 32)
+        found = components(open_page("health"), "grid")[1]["rows"]
+        marks = [row["cells"]["what"]["mark"] for row in found]
+        assert marks == sorted(marks)
+        assert any("append-only" in row["cells"]["what"]["text"] for row in found)
+        assert all(row["cells"]["do"] for row in found)
+        assert len({row["name"] for row in found}) == len(found)
+
+    def test_same_prefix_in_two_databases_is_two_findings(self, environment, client, server):
+        """A finding names database and target where there are several."""
+        environment.setenv("LOCKSCOPE_DB", "0,1")
+        second = server.client(db=1)
+        for one in (client, second):
+            one.set("lock:ever", "x" * 32)
+        second.close()
+
+        def places():
+            time_passes()
+            found = [
+                row["cells"]["what"]["text"] for row in components(open_page("health"), "grid")[1]["rows"]
+            ]
+            return sorted(words.partition("(")[2] for words in found if "without expiry" in words)
+
+        open_page("health")
+        expected = ["default, db 0) without expiry.", "default, db 1) without expiry."]
+        wait_until(lambda: places() == expected, timeout=15, every=0.3, what="both databases")
+
     def test_doctor_answers_when_asked(self, client):
         """Doctor's checks run on demand and name what to do."""
         client.set("lock:ever", "x" * 32)
@@ -347,6 +386,40 @@ class TestHealth:
         found = components(checked(app), "grid")[-1]["rows"]
         assert found
         assert {row["cells"]["severity"]["text"] for row in found} <= SEVERITIES
+
+
+def test_lock_is_not_said_to_be_free_while_redis_is_down(environment):
+    """What cannot be read is not known: neither page nor dialog says that nobody holds the lock."""
+    environment.setenv("LOCKSCOPE_REDIS_URL", f"redis://127.0.0.1:{free_port()}/0")
+    environment.setenv("LOCKSCOPE_ALLOW_RELEASE", "1")
+    app = open_page("lock", key="lock:x")
+    next(one for one in app.button if one.label.startswith("Release")).click().run()
+    shown = words(checked(app))
+    assert "is not known while" in shown
+    assert "is held at the moment" not in shown
+    assert "Nobody holds" not in shown
+
+
+def test_keys_that_may_not_be_read_make_the_list_incomplete(environment, client, server):
+    """A user who may read but a part of the keys is told so, and not that no lock is held."""
+    client.execute_command(
+        "ACL", "SETUSER", "narrow", "on", ">pw", "+@all", "~lock:mail:*", "~lockscope:*", "&*"
+    )
+    hold(client, "lock:order:1")
+    environment.setenv("LOCKSCOPE_REDIS_URL", server.url.replace("://", "://narrow:pw@"))
+    try:
+
+        def warned():
+            time_passes()
+            return open_page().warning
+
+        open_page()
+        assert "may be missing here" in wait_until(warned, timeout=15, every=0.3, what="a warning")[0].value
+        assert "not everything can be read" in components(open_page(), "table")[0]["empty"]
+        assert "is not known while" in words(open_page("lock", key="lock:order:1"))
+    finally:
+        st.cache_resource.clear()
+        client.execute_command("ACL", "DELUSER", "narrow")
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -76,7 +76,11 @@ function reconcile(parent, items, nameOf, make, update) {
     else parent.insertBefore(node, next);
     update(node, item);
   }
-  for (const node of old.values()) node.remove();
+  while (next) {  // whatever is left was not asked for; a name that came twice has left two nodes
+    const after = next.nextElementSibling;
+    next.remove();
+    next = after;
+  }
 }
 
 // The component's root, made once; `data` of the latest refresh and the server's clock are kept on it.

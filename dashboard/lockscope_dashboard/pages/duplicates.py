@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+MOST_NAMED: Final = 5
 MARKS: Final = {"stale": "bad", "failed": "warn"}
 
 
@@ -81,9 +82,7 @@ def draw_starving(frame: pd.DataFrame, when: str) -> None:
     st.subheader("Jobs that wait for their turn", anchor=False)
     worst = frame[frame["starving"]]
     if len(worst):
-        names = ", ".join(
-            f"`{name}`" for name in sorted({health.literal(job) for job in worst["job_type"]})[:5]
-        )
+        names = ", ".join(health.code(text.safe(job)) for job in sorted(set(worst["job_type"]))[:MOST_NAMED])
         st.warning(f"Never got their lock in {when}: {names}.", icon=":material/block:")
     numbers = [
         ("acquired", "Acquired", ""),

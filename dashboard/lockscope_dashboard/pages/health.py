@@ -26,6 +26,18 @@ MODES: Final = {
     "notifications": "the server publishes keyspace notifications",
     "scan": "the keyspace is scanned at an easy pace",
 }
+REMEDIES: Final = (
+    (
+        "append-only file nor a replica",
+        "Turn appendonly on, or check a fencing token at what the locks protect.",
+    ),
+    ("a failover now would lose", "Look at the replica and its network; set min-replicas-to-write."),
+    ("this is a replica", "Name its master, or the Sentinels that know it."),
+    ("clock is", "Let both hosts keep their time by NTP."),
+    ("by scanning only", "Doctor, below, says why the server does not tell of changes."),
+    ("by their numbers only", "Doctor, below, names the permission."),
+    ("fewer servers than a quorum", "Nothing, they run out; if many come, look for a server that is down."),
+)
 
 
 def page() -> None:
@@ -87,7 +99,11 @@ def node_cells(node: NodeStatus) -> dict[str, Any]:
         "up": grid.cell("up", mark="good") if node.up else grid.cell("down", mark="bad", note=node.error),
         "mode": grid.cell(node.mode, title=MODES.get(node.mode, "")),
         "age": grid.cell(
-            text.ago(node.age_seconds) if node.age_seconds < health.NEVER else "never", sort=node.age_seconds
+            text.ago(node.age_seconds) if node.age_seconds < health.NEVER else "never",
+            sort=node.age_seconds,
+            title=text.absolute(source.board().clock() - node.age_seconds)
+            if node.age_seconds < health.NEVER
+            else "",
         ),
         "resyncs": grid.cell(
             f"{sum(node.resyncs.values()):,}", note=reasons, sort=sum(node.resyncs.values())
@@ -109,9 +125,6 @@ def findings(nodes: Sequence[NodeStatus], families: pd.DataFrame) -> list[tuple[
         Mark (``bad`` or ``warn``), what was found, what to do.
     """
     found = [
-        ("warn", f"{node.target} ({node.node}): {warning}", "") for node in nodes for warning in node.warnings
-    ]
-    found += [
         (
             "bad",
             f"{node.node} may evict locks when its memory is full.",
@@ -120,9 +133,10 @@ def findings(nodes: Sequence[NodeStatus], families: pd.DataFrame) -> list[tuple[
         for node in nodes
         if node.eviction_safe is False
     ]
+    alone = families.empty or len(families[["target", "db"]].drop_duplicates()) == 1
     rows: Iterable[Any] = families.itertuples()
     for row in rows:
-        prefix = text.safe(row.prefix)
+        prefix = text.safe(row.prefix) + ("" if alone else f" ({row.target}, db {row.db})")
         if row.no_ttl:
             found.append(
                 (
@@ -147,7 +161,18 @@ def findings(nodes: Sequence[NodeStatus], families: pd.DataFrame) -> list[tuple[
                     "Give the server memory.",
                 )
             )
-    return found
+    found += [
+        ("warn", f"{node.target} ({node.node}): {warning}", remedy(warning))
+        for node in nodes
+        for warning in node.warnings
+        if not warning.startswith("maxmemory-policy")  # said above
+    ]
+    return sorted(found, key=lambda one: one[0] != "bad")
+
+
+def remedy(warning: str) -> str:
+    """Return what to do about something that the sampler warns of, empty if it says so itself."""
+    return next((what for words, what in REMEDIES if words in warning), "")
 
 
 def draw_findings(nodes: Sequence[NodeStatus], families: pd.DataFrame) -> None:
@@ -155,7 +180,8 @@ def draw_findings(nodes: Sequence[NodeStatus], families: pd.DataFrame) -> None:
     found = findings(nodes, families)
     columns = [grid.column("what", "Finding", long=True), grid.column("do", "What to do", long=True)]
     rows = [
-        {"name": what, "cells": {"what": grid.cell(what, mark=mark), "do": do}} for mark, what, do in found
+        {"name": f"{number} {what}", "cells": {"what": grid.cell(what, mark=mark), "do": do}}
+        for number, (mark, what, do) in enumerate(found)
     ]
     grid.draw(columns, rows, key="findings", caption="Findings", empty="Nothing to report.")
 

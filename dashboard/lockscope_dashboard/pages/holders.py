@@ -104,7 +104,11 @@ def row_of(row: Any, by: By, now: float) -> dict[str, Any]:
         "who": who,
         "locks": grid.cell(f"{row.locks:,}", sort=int(row.locks)),
         "states": grid.states(states),
-        "oldest": grid.cell(text.duration(row.oldest), sort=grid.known(row.oldest)),
+        "oldest": grid.cell(
+            text.duration(row.oldest),
+            sort=grid.known(row.oldest),
+            title="" if math.isnan(row.oldest) else f"since {text.absolute(now - row.oldest)}",
+        ),
     }
     if by != "job":
         cells["jobs"] = text.cut(text.safe(row.jobs), 200)
@@ -119,8 +123,10 @@ def row_of(row: Any, by: By, now: float) -> dict[str, Any]:
 def life(row: Any, now: float) -> dict[str, Any]:
     """Say whether a process lives."""
     if row.gone:
-        since = "" if math.isnan(row.gone_since) else f"left {text.ago(now - row.gone_since)}"
-        return grid.cell("gone", mark="bad", note=since, sort=0)
+        if math.isnan(row.gone_since):
+            return grid.cell("gone", mark="bad", sort=0)
+        ago, at = text.ago(max(0.0, now - row.gone_since)), text.absolute(row.gone_since)
+        return grid.cell("gone", mark="bad", note=f"left {ago}", title=f"not heard of since {at}", sort=0)
     if row.alive:
         return grid.cell("alive", mark="good", sort=2)
     return grid.cell(

@@ -177,7 +177,9 @@ def _empty(snapshot: Snapshot, filters: frames.Filters) -> str:
     if filters.any() and len(snapshot.frame):
         return "No live lock matches these filters."
     if not any(node.up for node in snapshot.nodes):
-        return "Nothing to show while no server answers."
+        return "Nothing to show while no server can be read."
+    if not health.all_answer(snapshot.nodes):
+        return "No lock is seen, but not everything can be read."
     return (
         "No lock is held right now. If you expected some, check the patterns: start the explorer with "
         "--locks 'PATTERN' for the keys that your locks use."

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.state import LockState
 
 
+LONGEST_NAMED: Final = 400
 DATABASE: Final = re.compile(r"[0-9]{1,5}")
 
 
@@ -63,7 +64,7 @@ def one(params: dict[str, str]) -> None:
         history(lock.key, lock.db, [holder.fingerprint for holder in lock.holders])
     else:
         db = int(params["db"]) if DATABASE.fullmatch(params.get("db", "")) else None
-        missing(params, db)
+        missing(params, db, sure=health.all_answer(snapshot.nodes))
         history(text.unshow(params["key"]), db, [])
     health.foot(snapshot.nodes)
 
@@ -88,13 +89,26 @@ def draw(lock: LockState, now: float) -> None:
         st.code("\n".join(lines), language="bash", wrap_lines=True)
 
 
-def missing(params: dict[str, str], db: int | None) -> None:
-    """Say what one can do about a lock that is not there."""
-    st.info(
-        f"No lock of the key {health.code(params['key'])} is held at the moment. It may have been released "
-        "or have expired, or its key may not match the watched patterns.",
-        icon=":material/lock_open:",
-    )
+def missing(params: dict[str, str], db: int | None, *, sure: bool) -> None:
+    """Say what one can do about a lock that is not there, or not known to be there.
+
+    Args:
+        params: what names it.
+        db: number of its database, if that is named.
+        sure: every server was read, so what is not seen is not held.
+    """
+    key = health.code(text.cut(text.safe(params["key"]), LONGEST_NAMED))
+    if sure:
+        st.info(
+            f"No lock of the key {key} is held at the moment. It may have been released "
+            "or have expired, or its key may not match the watched patterns.",
+            icon=":material/lock_open:",
+        )
+    else:
+        st.info(
+            f"Whether a lock of the key {key} is held is not known while not everything can be read.",
+            icon=":material/help:",
+        )
     if params["key"].startswith(
         "sha256:"
     ):  # a digest stands for a key that is too long; it leads nowhere now

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lockscope_dashboard import text
 from lockscope_dashboard.components import load
+from lockscope_exporter.moments import span
 
 if TYPE_CHECKING:
     from lockscope_exporter.state import Holder, LockState
@@ -33,7 +34,7 @@ def data(lock: LockState, now: float) -> dict[str, Any]:
     if lock.age_at_least:
         held_note = f"at least since {text.absolute(since)}, when sampling began"
     if lock.expected_hold_seconds:
-        held_note += f" · expected at most {text.duration(lock.expected_hold_seconds)}"
+        held_note += f" · expected at most {span(lock.expected_hold_seconds)}"
     return {
         "now": now,
         "state": lock.state,
@@ -92,7 +93,7 @@ def _holder_facts(holder: Holder, number: str, now: float) -> list[tuple[str, st
         process += f" / {holder.pid}"
     life = ALIVE[holder.alive]
     if holder.gone_since is not None:
-        life += f" for {text.duration(max(0.0, now - holder.gone_since))}"
+        life += f" for {span(now - holder.gone_since)}"
     return [
         (f"Holder{number}", process or "not known", "host and process id", False),
         (f"Process{number}", life, "by its presence connection" if holder.worker else "", False),

@@ -13,6 +13,8 @@ from lockscope_dashboard import text
 
 OUTCOMES: Final = ("acquired", "contended", "timeout", "error")
 LIGHT: Final = {"acquired": "#3A8F80", "contended": "#D98200", "timeout": "#C2371E", "error": "#8A4FB0"}
+# A row of four would be cut off on a phone, and Vega breaks no rows by itself.
+NARROW: Final = alt.Legend(orient="top", columns=2, columnPadding=14, labelFontSize=11)
 DARK: Final = {"acquired": "#58A895", "contended": "#E9A23B", "timeout": "#F0684A", "error": "#B583D9"}
 
 
@@ -48,7 +50,7 @@ def outcomes(frame: pd.DataFrame, step: float) -> alt.Chart:
                 title=None,
                 sort=list(OUTCOMES),
                 scale=alt.Scale(domain=list(OUTCOMES), range=[colours[name] for name in OUTCOMES]),
-                legend=alt.Legend(orient="top"),
+                legend=NARROW,
             ),
             order=alt.Order("outcome:N", sort="ascending"),
             tooltip=[
@@ -81,7 +83,12 @@ def waits(frame: pd.DataFrame, step: float) -> alt.Chart:
             x=alt.X("since:T", title=None),
             x2="at:T",
             y=alt.Y("wait:O", title="waited", sort=order),
-            color=alt.Color("value:Q", title="calls", scale=alt.Scale(range=shades(), type="sqrt")),
+            color=alt.Color(
+                "value:Q",
+                title="calls",
+                scale=alt.Scale(range=shades(), type="sqrt"),
+                legend=alt.Legend(orient="top", gradientLength=140),
+            ),
             tooltip=[
                 alt.Tooltip("at:T", title="until", format="%H:%M:%S"),
                 alt.Tooltip("wait:N", title="waited"),
@@ -103,7 +110,7 @@ def holds(frame: pd.DataFrame) -> alt.LayerChart | alt.FacetChart:
     shown = shown.drop(columns=["verdict"])
     colours = palette()
     axis = alt.Axis(title="seconds held", format="~g", tickCount=8)
-    scale = alt.Scale(type="log", nice=False)
+    scale = alt.Scale(type="log", nice=False, padding=10)
     row = alt.Y("prefix:N", title=None, sort=None, axis=alt.Axis(labelLimit=300))
     tips = [
         alt.Tooltip("prefix:N"),
@@ -146,7 +153,7 @@ def timeline(
         "kind:N",
         title=None,
         scale=alt.Scale(domain=SPANS, range=[colours["contended"], colours["acquired"], colours["timeout"]]),
-        legend=alt.Legend(orient="top"),
+        legend=NARROW,
     )
     tips = [
         alt.Tooltip("who:N"),

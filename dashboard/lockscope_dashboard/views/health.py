@@ -22,7 +22,7 @@ def freshness(nodes: Sequence[NodeStatus]) -> str:
     """Say how old the data is and where it comes from, such as ``Sampled 0.3 s ago, feed: tracking``."""
     up = [node for node in nodes if node.up]
     if not up:
-        return "No server answers."
+        return "No server can be read."
     oldest = max(node.age_seconds for node in up)
     modes = " and ".join(sorted({node.mode for node in up}))
     where = up[0].node if len(nodes) == 1 else f"{len(up)} of {len(nodes)} nodes"
@@ -40,10 +40,13 @@ def problems(nodes: Sequence[NodeStatus]) -> list[str]:
     for node in nodes:
         if not node.up:
             since = f", last heard from {text.ago(node.age_seconds)}" if node.age_seconds < NEVER else ""
-            found.append(
-                f"{node.target} ({node.node}) does not answer{since}: {node.error or 'no reason known'}"
-            )
+            found.append(f"{node.target} ({node.node}){since}: {node.error or 'no reason known'}")
     return found
+
+
+def all_answer(nodes: Sequence[NodeStatus]) -> bool:
+    """Tell whether what is not seen is not there: every server answers, and lets its keys be read."""
+    return bool(nodes) and all(node.up and not node.unreadable for node in nodes)
 
 
 def draw(nodes: Sequence[NodeStatus]) -> None:
@@ -51,12 +54,23 @@ def draw(nodes: Sequence[NodeStatus]) -> None:
     down = problems(nodes)
     if down:
         st.error(
-            "**Redis cannot be read. What you see may be out of date.**\n\n"
+            "**Redis cannot be read. Its locks are left out until it can be.**\n\n"
             + "\n".join(f"- {literal(line)}" for line in down),
             icon=":material/cloud_off:",
         )
     elif not nodes:
         st.info("Waiting for the first sample.", icon=":material/hourglass:")
+    hidden = [
+        f"{node.node}: {text.count(node.unreadable, 'key')} may not be read by this user; "
+        "doctor, under Audit and health, tells what to grant"
+        for node in nodes
+        if node.up and node.unreadable
+    ]
+    if hidden:
+        st.warning(
+            "**Some locks may be missing here.**\n\n" + "\n".join(f"- {literal(line)}" for line in hidden),
+            icon=":material/visibility_off:",
+        )
 
 
 def literal(words: str) -> str:

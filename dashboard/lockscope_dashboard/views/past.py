@@ -12,6 +12,7 @@ from lockscope_dashboard.frames import timeline
 from lockscope_dashboard.views import charts, grid
 from lockscope_dashboard.views.health import literal
 from lockscope_exporter import story
+from lockscope_exporter.moments import span
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -23,6 +24,7 @@ REFUSALS: Final = frozenset({events.CONTENDED, events.ACQUIRE_TIMEOUT, events.WA
 MOST_SPANS: Final = 60
 MOST_MOMENTS: Final = 40
 MOST_WAITERS: Final = 5
+ONLY_REFUSED: Final = "The journal tells only of calls that were refused, and nothing of a holder."
 SWITCH_ON: Final = "LOCKSCOPE_JOURNAL=1   # in the environment of the workers, beside lockscope.instrument()"
 
 
@@ -67,8 +69,8 @@ def overlapped(overlaps: Sequence[Overlap], now: float) -> None:
     if not overlaps:
         return
     times, whole = text.count(len(overlaps), "time"), sum(one.seconds for one in overlaps)
-    last = text.ago(max(0.0, now - max(one.began_at for one in overlaps)))
-    said = f"**Two held this lock at once**, {times}, {text.duration(whole)} in all, last {last}."
+    last = span(now - max(one.began_at for one in overlaps))
+    said = f"**Two held this lock at once**, {times}, {span(whole)} in all, last {last} ago."
     st.error(said, icon=":material/warning:")
 
 
@@ -81,8 +83,8 @@ def blocked(recorded: Sequence[Recorded], heard: Mapping[str, float], now: float
     lines = [f"- {literal(story.waiter_line(one, now))}" for one in shown]
     if len(found) > len(shown):
         lines.append(f"- and {len(found) - len(shown):,} more")
-    span = f"{story.RECENT / 60:.0f} minutes"
-    st.warning(f"**Blocked by it in the last {span}**\n\n" + "\n".join(lines), icon=":material/front_hand:")
+    lately = f"{story.RECENT / 60:.0f} minutes"
+    st.warning(f"**Blocked by it in the last {lately}**\n\n" + "\n".join(lines), icon=":material/front_hand:")
 
 
 def moments(recorded: Sequence[Recorded], now: float) -> None:
@@ -106,4 +108,4 @@ def moments(recorded: Sequence[Recorded], now: float) -> None:
         }
         for number, one in enumerate(reversed(story.moments(telling)[-MOST_MOMENTS:]))
     ]
-    grid.draw(columns, rows, key="moments", caption="What happened to this lock", empty="")
+    grid.draw(columns, rows, key="moments", caption="What happened to this lock", empty=ONLY_REFUSED)

@@ -11,7 +11,7 @@ from streamlit.errors import StreamlitAuthError
 from lockscope_dashboard import source, text
 from lockscope_dashboard.access import Access, decide
 from lockscope_dashboard.frames import locks
-from lockscope_dashboard.views.health import code, literal
+from lockscope_dashboard.views.health import all_answer, code, literal
 from lockscope_exporter import release
 from lockscope_exporter.connect import ConnectError
 from lockscope_exporter.evidence import holder_name
@@ -106,7 +106,13 @@ def dialog() -> None:
         _see(found.params)
     lock: LockState | None = st.session_state[SEEN].lock
     if lock is None:
-        st.info("Nobody holds this lock now.", icon=":material/lock_open:")
+        known = all_answer(source.board().source.nodes())
+        st.info(
+            "Nobody holds this lock now."
+            if known
+            else "Whether somebody holds this lock is not known while not everything can be read.",
+            icon=":material/lock_open:" if known else ":material/help:",
+        )
         return
     plan = release.plan(lock)
     seen(lock, plan)
@@ -221,7 +227,7 @@ def outcome(result: ReleaseResult) -> None:
         "changed": "Not released: the lock is not as it was seen.",
         "gone": "Not released: it is gone already.",
         "refused": "Refused.",
-        "failed": "Not released: the server refused.",
+        "failed": "Not released:",
         "unknown": "The server did not answer: nobody knows.",
     }
     draw = {"success": st.success, "warning": st.warning, "info": st.info}.get(

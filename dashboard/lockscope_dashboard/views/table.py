@@ -11,6 +11,7 @@ import streamlit as st
 from lockscope_dashboard import text
 from lockscope_dashboard.components import load
 from lockscope_dashboard.frames.locks import NO_HOLDER
+from lockscope_exporter.moments import span
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -164,5 +165,5 @@ def _age_title(row: Any, since: float | None) -> str:
     if since is not None:
         pieces.append(("at the latest since " if row.at_least else "since ") + text.absolute(since))
     if not pd.isna(row.expected):
-        pieces.append(f"expected at most {text.duration(row.expected)}")
+        pieces.append(f"expected at most {span(row.expected)}")
     return "\n".join(pieces)
