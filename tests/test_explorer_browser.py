@@ -14,6 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+import lockscope_dashboard
 from explorer_stage import HOLDER, SCENE, WAITER, WORKER, Folder, start_explorer, start_prometheus
 from lockscope import tokens
 from lockscope.jobs import Job
@@ -360,6 +361,41 @@ def test_redis_that_goes_away_and_comes_back(page):
     finally:
         folder.close()
         server.close()
+
+
+CHANGES = """nodes => new Promise(done => {
+  let changes = 0;
+  const look = new MutationObserver(found => { changes += found.length; });
+  for (const node of nodes) look.observe(node, {attributes: true});
+  setTimeout(() => done([nodes.length, changes]), 1500);
+})"""
+
+
+def test_bar_that_hardly_moves_is_not_drawn_anew(page, explorer, client):
+    """Bars of locks that live for an hour leave the browser in peace, however often the list refreshes."""
+    for number in range(20):
+        hold(client, f"lock:order:{number:02d}", ttl=3_600_000)
+    page.goto(f"{explorer}/?refresh=1+s")
+    expect(page.locator("a.key")).to_have_count(20)
+    bars, changes = page.locator("td.ttl .bar i").evaluate_all(CHANGES)
+    assert bars == 20
+    assert changes <= 20  # a step of half a percent each 18 s, six ticks in that time
+
+
+def test_rows_of_one_name_do_not_pile_up(page):
+    """Whatever names a component is given, after each update it has a node an item and no more."""
+    page.goto("about:blank")
+    script = Path(lockscope_dashboard.__file__).parent / "components" / "base.js"
+    page.add_script_tag(content=script.read_text())
+    found = page.evaluate("""() => {
+      const list = document.createElement("ul");
+      const draw = items => {
+        reconcile(list, items, item => item[0], () => el("li"), (node, item) => put(node, item));
+        return [...list.children].map(node => node.textContent).join(" ");
+      };
+      return [["a1", "a2", "b3"], ["a1", "a4"], ["b5", "a6", "a7"]].map(draw);
+    }""")
+    assert found == ["a1 a2 b3", "a1 a4", "b5 a6 a7"]
 
 
 CUT_OFF = """[...document.querySelectorAll("[data-testid=stMain] button")].filter(node => node.offsetParent

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 from dataclasses import replace
 
 import pandas as pd
 import pytest
 
-from lockscope_dashboard.board import Board, Tick, tick, usual_leases
+from lockscope_dashboard.board import MOST_REMEMBERED, Board, Tick, tick, usual_leases
 from lockscope_dashboard.frames import (
     contention,
     duplicates,
@@ -496,6 +497,40 @@ class CountingSource:
     def nodes(self):
         """Return no node."""
         return []
+
+
+def test_who_looks_while_a_snapshot_is_built_gets_the_last_one():
+    """Viewers do not queue behind the one who builds, unless what there is has become too old."""
+    now, building, go_on = [100.0], threading.Event(), threading.Event()
+    board = Board(source := CountingSource(), clock=lambda: now[0])
+    first = board.snapshot()
+    read = source.locks
+
+    def slowly():
+        building.set()
+        assert go_on.wait(20)
+        return read()
+
+    source.locks = slowly
+    now[0] += 1.0
+    builder = threading.Thread(target=board.snapshot)
+    builder.start()
+    assert building.wait(20)
+    assert board.snapshot() is first
+    go_on.set()
+    builder.join(20)
+    assert board.snapshot() is not first
+
+
+def test_what_follows_from_a_snapshot_is_worked_out_once():
+    """Viewers who look at the same share the work; what is remembered is bounded."""
+    snapshot = Board(CountingSource(), clock=lambda: 100.0).snapshot()
+    made = []
+    assert {snapshot.remembered(("rows", 1), lambda: made.append(1) or 7) for _ in range(5)} == {7}
+    assert len(made) == 1
+    for number in range(1000):
+        assert snapshot.remembered(number, lambda number=number: number) == number
+    assert len(snapshot._worked_out) <= MOST_REMEMBERED
 
 
 def test_snapshot_is_built_once_for_all_viewers():

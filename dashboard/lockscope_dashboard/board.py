@@ -7,21 +7,24 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lockscope_dashboard.frames.locks import SEVERITY, locks_frame
 from lockscope_exporter.garbage import without_collections
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Hashable, Sequence
 
     import pandas as pd
 
     from lockscope_exporter.source import Source
     from lockscope_exporter.state import Family, LockState, NodeStatus
 
+T = TypeVar("T")
 TREND_EVERY: Final = 5.0
 TREND_KEPT: Final = 720
+MOST_REMEMBERED: Final = 64
+LATE: Final = 2.0  # seconds; who would have to wait for a snapshot gets the last one, if no older than that
 BREATHER: Final = 4.0  # times the cost of a snapshot that it is left alone
 
 
@@ -42,6 +45,21 @@ class Snapshot:
     frame: pd.DataFrame
     nodes: Sequence[NodeStatus]
     families: Sequence[Family]
+    _worked_out: dict[Hashable, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def remembered(self, what: Hashable, make: Callable[[], T]) -> T:
+        """Return what follows from this snapshot, worked out once for all viewers who look at the same.
+
+        Args:
+            what: names it, with all that it depends on beside the snapshot.
+            make: works it out; nobody may change what it returns.
+        """
+        if what not in self._worked_out:
+            if len(self._worked_out) >= MOST_REMEMBERED:
+                return make()
+            self._worked_out[what] = make()
+        found: T = self._worked_out[what]
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +116,11 @@ class Board:
         """Return a snapshot at most ``max_age`` seconds old; whoever needs a new one builds it for all.
 
         With very many locks it may be older, so that building takes at most a fifth of the time; with a
-        ``max_age`` of 0 it is always new.
+        ``max_age`` of 0 it is always new. While somebody builds one, the others get the last one.
         """
+        last = self._snapshot
+        if max_age and last is not None and self._lock.locked() and 0 <= self.clock() - last.at < LATE:
+            return last
         with self._lock:
             now = self.clock()
             found = self._snapshot

@@ -20,12 +20,12 @@ function countCard(root) {
   put(held.querySelector(".big"), age === null ? "unknown" : (atLeast ? "≥ " : "") + duration(age));
   const share = age === null || !expected ? null : Math.min(1, age / expected);
   held.querySelector(".bar").hidden = share === null;
-  held.querySelector("i").style.width = (share || 0) * 100 + "%";
+  fill(held.querySelector("i"), share || 0);
   const left = root.querySelector(".left");
   attr(left, "data-none", deadline === null ? "1" : null);
   const rest = deadline === null ? 0 : deadline - now;
   put(left.querySelector(".big"), deadline === null ? "never" : rest <= 0 ? "expired" : duration(rest));
-  left.querySelector("i").style.width = deadline === null ? "0" : Math.max(0, Math.min(1, rest / lease)) * 100 + "%";
+  fill(left.querySelector("i"), deadline === null ? 0 : rest / lease);
 }
 
 export default function ({ data, parentElement }) {

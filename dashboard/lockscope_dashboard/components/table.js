@@ -49,11 +49,14 @@ function makeRow() {
   const age = el("td", "age num");
   const ageBar = el("div", "bar");
   ageBar.append(el("i"));
-  age.append(el("span", "text"), ageBar);
+  const ageText = el("span", "text");
+  age.append(ageText, ageBar);
   const ttl = el("td", "ttl num");
   const ttlBar = el("div", "bar");
   ttlBar.append(el("i"));
-  ttl.append(el("span", "text"), ttlBar);
+  const ttlText = el("span", "text");
+  ttl.append(ttlText, ttlBar);
+  row.clocks = { ageText, ageBar, ttl, ttlText, ttlBar };  // four times a second nobody searches for them
   row.append(state, lock, holder, age, ttl, el("td", "renewals num"));
   return row;
 }
@@ -81,22 +84,21 @@ function updateRow(row, item) {
 
 function countRow(row, now) {
   const item = row.item;
+  const { ageText, ageBar, ttl, ttlText, ttlBar } = row.clocks;
   const age = item.since === null ? null : Math.max(0, now - item.since);
-  put(row.querySelector(".age .text"), age === null ? "unknown" : (item.at_least ? "≥ " : "") + duration(age));
-  const ageBar = row.querySelector(".age .bar");
+  put(ageText, age === null ? "unknown" : (item.at_least ? "≥ " : "") + duration(age));
   const share = age === null || !item.expected ? null : age / item.expected;
   attr(ageBar, "data-hidden", share === null ? "1" : null);
-  if (share !== null) ageBar.firstElementChild.style.width = Math.min(share, 1) * 100 + "%";
-  const ttl = row.querySelector(".ttl");
+  if (share !== null) fill(ageBar.firstElementChild, share);
   attr(ttl, "data-none", item.deadline === null ? "1" : null);
   if (item.deadline === null) {
-    put(ttl.querySelector(".text"), "never");
-    ttl.querySelector("i").style.width = "0";
+    put(ttlText, "never");
+    fill(ttlBar.firstElementChild, 0);
     return;
   }
   const left = item.deadline - now;
-  put(ttl.querySelector(".text"), left <= 0 ? "expired" : duration(left));
-  ttl.querySelector("i").style.width = Math.max(0, Math.min(1, left / item.lease)) * 100 + "%";
+  put(ttlText, left <= 0 ? "expired" : duration(left));
+  fill(ttlBar.firstElementChild, left / item.lease);
 }
 
 export default function ({ data, parentElement, setTriggerValue }) {

@@ -37,16 +37,19 @@ def live() -> None:
     filters = draw_filters(snapshot, address.place().states)
     address.follow(filters)
     place = address.place()
-    matching = frames.apply(snapshot.frame, filters)
-    ordered = frames.order(matching, place.sort, descending=place.descending)
+    chosen = (filters, place.sort, place.descending)
+    ordered = snapshot.remembered(
+        ("ordered", *chosen),
+        lambda: frames.order(frames.apply(snapshot.frame, filters), place.sort, descending=place.descending),
+    )
     rows, number, last = frames.page(ordered, place.number, PAGE_SIZE)
     table.draw(
-        table.rows(rows),
+        snapshot.remembered(("rows", *chosen, number), lambda: table.rows(rows)),
         table.Shown(
             number,
             last,
             (number - 1) * PAGE_SIZE + 1,
-            len(matching),
+            len(ordered),
             len(snapshot.frame),
             place.sort,
             place.descending,
