@@ -186,3 +186,15 @@ def test_what_most_workers_never_use_is_not_imported() -> None:
     loaded = run_python(code).stdout.split()
     assert "lockscope.record" in loaded
     assert not {"lockscope.idempotency", "lockscope.renewal", "lockscope.lock_decorator"} & set(loaded)
+
+
+def test_a_list_in_a_pipe_loads_only_what_it_needs() -> None:
+    """``lockscope ls`` starts without metrics, tables in colour, HTTP or frames."""
+    code = (
+        "import sys; from lockscope_exporter.cli import group, ls, run; "
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    loaded = set(run_python(code).stdout.split())
+    assert "lockscope_exporter" in loaded
+    unneeded = {"prometheus_client", "rich", "httpx", "starlette", "uvicorn", "yaml", "pandas", "streamlit"}
+    assert not unneeded & loaded

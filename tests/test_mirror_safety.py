@@ -479,3 +479,22 @@ def test_the_server_does_not_buffer_without_end(own_server):
 
     with pytest.raises(redis.ConnectionError):
         drain()
+
+
+def test_a_list_read_once_counts_nothing_and_sees_deadlines_pass(server, client):
+    """A list is what a plain scan finds; a lock leaves it at its deadline unless it was renewed."""
+    for number in range(300):
+        client.set(f"lock:many:{number}", "9f86d081884c7d659a2feaa0c55ad015", px=600_000)
+    client.hset("lock:hash", "8743c9c0-0795-4907-87fd-6c719a6b4586:1", 1)
+    client.set("lock:renewed", "9f86d081884c7d659a2feaa0c55ad016", px=3_000)
+    client.set("lock:ends", "9f86d081884c7d659a2feaa0c55ad017", px=3_000)
+    with mirror(server.url, mode="scan", interval=3600.0, once=True) as source:
+        client.pexpire("lock:renewed", 600_000)
+        assert_same(source, [(0, client)])
+        wait_until(lambda: source.lock(b"lock:ends") is None, what="lock:ends ends")
+        wait_until(
+            lambda: (lock := source.lock(b"lock:renewed")) is not None and (lock.ttl_seconds or 0) > 100,
+            what="lock:renewed is read again",
+        )
+        assert_same(source, [(0, client)])
+        assert all(not sum(family.keys.values()) for family in source.families())

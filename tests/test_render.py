@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from lockscope_exporter.console import console
+from lockscope_exporter.console import console, painted
 from lockscope_exporter.listing import Filter, lock_object, select
-from lockscope_exporter.render import age_cell, holder_cell, lock_lines, plain_lines, summary
+from lockscope_exporter.render import age_cell, holder_cell, lock_lines, plain_lines, styled_lines, summary
 from lockscope_exporter.state import Holder, LockState
 from lockscope_exporter.text import duration_text
 
@@ -166,6 +166,24 @@ def test_a_console_has_colours_on_a_terminal_only(monkeypatch):
         monkeypatch.setenv("NO_COLOR", no_color)
         console(file).print(troubled)
         assert (expected in file.getvalue()) is (isinstance(file, Terminal) and not no_color)
+
+
+@pytest.mark.parametrize("no_color", ["", "1"])
+@pytest.mark.parametrize("term", ["xterm-256color", "xterm", "unknown"])
+def test_lines_are_painted_as_a_console_prints_them(monkeypatch, no_color, term):
+    """A long list is written at once, and looks as if each line had been printed."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    locks = [HELD, ORPHAN, ENDLESS, HELD._replace(key="lock:鍵:1".encode()), HELD._replace(key=b"lock:" * 40)]
+    out = console(Terminal())
+    for line in lock_lines(locks, 80):
+        out.print(line)
+    assert out.file.getvalue().splitlines() == list(painted(console(Terminal()), styled_lines(locks, 80)))
 
 
 text = st.text(max_size=20)

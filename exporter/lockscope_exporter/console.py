@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from rich.console import Console
 
-__all__ = ["CommandConsole", "Console", "console"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+__all__ = ["CommandConsole", "Console", "console", "painted"]
 
 
 class CommandConsole(Console):
@@ -17,6 +20,24 @@ class CommandConsole(Console):
     def on_broken_pipe(self) -> None:
         """Let the error pass."""
         raise BrokenPipeError
+
+
+def painted(out: Console, lines: Iterable[tuple[str, str, str]]) -> Iterator[str]:
+    """Yield lines as ``out`` would print them, at a fraction of its time: each style is worked out once.
+
+    Args:
+        out: tells which colours the terminal has.
+        lines: of each the style of its beginning, that beginning, and the plain rest.
+    """
+    around: dict[str, tuple[str, str]] = {}
+    for style, styled, rest in lines:
+        if style not in around:
+            with out.capture() as printed:
+                out.print("x", style=style, end="")
+            before, _, after = printed.get().partition("x")
+            around[style] = before, after
+        before, after = around[style] if styled else ("", "")
+        yield f"{before}{styled}{after}{rest}"
 
 
 def console(file: TextIO | None = None) -> Console:

@@ -59,6 +59,7 @@ class SamplingOptions:
         timeout: seconds for one answer from Redis.
         gather: seconds for which changes are gathered before they are read, once there are very many: cheaper
             for the server, but locks that come and go meanwhile are not seen. 0 reads at once.
+        once: every key is read once, for a list: nothing is counted by family and no lock is looked at again.
     """
 
     prefix_patterns: tuple[str, ...] = ()
@@ -73,3 +74,4 @@ class SamplingOptions:
     scan_budget: int = 100_000
     timeout: float = 2.0
     gather: float = 0.05
+    once: bool = False

@@ -16,7 +16,6 @@ from lockscope.seams import redis_py
 from lockscope.settings import read
 from lockscope.sinks.logs import LogSink
 from lockscope.sinks.otel import use_otel, when_configured
-from lockscope.sinks.prometheus import PrometheusSink
 from lockscope.traces import current_trace
 
 if TYPE_CHECKING:
@@ -202,6 +201,8 @@ def _prometheus(recorder: Recorder, registry: CollectorRegistry | None) -> Sink:
         from lockscope.sinks.multiprocess import MultiprocessSink  # noqa: PLC0415 - declares files on import
 
         return MultiprocessSink(registry)
+    from lockscope.sinks.prometheus import PrometheusSink  # noqa: PLC0415 - readers of locks count nothing
+
     return PrometheusSink(
         registry,
         before_collect=recorder.flush,

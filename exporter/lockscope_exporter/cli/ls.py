@@ -23,7 +23,7 @@ from lockscope_exporter.options import (
     option,
     redis_options,
 )
-from lockscope_exporter.render import lock_lines, on_terminal, plain_lines, summary
+from lockscope_exporter.render import on_terminal, plain_lines, styled_lines, summary
 from lockscope_exporter.text import shown
 
 if TYPE_CHECKING:
@@ -121,12 +121,11 @@ def print_table(
 
 def _show(found: Sequence[LockState], some: Sequence[LockState]) -> None:
     """Print a table and the count on a terminal."""
-    from lockscope_exporter.console import console  # noqa: PLC0415 - a pipe does without
+    from lockscope_exporter.console import console, painted  # noqa: PLC0415 - a pipe does without
 
     out = console()
     if some:
-        for line in lock_lines(some, out.width):
-            out.print(line)
+        click.echo("\n".join(painted(out, styled_lines(some, out.width))))
     if found:
         more = f" ({len(found) - len(some)} not shown)" if len(found) > len(some) else ""
         out.print(f"\n{summary(found)}{more}", style="dim")

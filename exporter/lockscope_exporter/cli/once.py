@@ -65,7 +65,9 @@ def read_once(options: Options, wait: float) -> View:
         CommandError: it took too long.
     """
     targets = options.targets()
-    sampling = dataclasses.replace(options.sampling(), mode="scan", interval=_ONCE, state_file=None)
+    sampling = dataclasses.replace(
+        options.sampling(), mode="scan", interval=_ONCE, state_file=None, once=True
+    )
     _verify_any(targets, sampling.timeout)
     source = open_source(targets, sampling)
     source.start()

@@ -37,6 +37,7 @@ _FORMS = tuple((dialect, form) for dialect in DIALECTS.values() for form in dial
 _ANY_KEY = tuple(pair for pair in _FORMS if not pair[1].keys and not pair[1].only_forced)
 _NAMED = tuple((DIALECTS["generic"], form) for form in generic.NAMED)
 _CACHED_KEY = 200  # bytes; longer keys are rare and would make the cache large
+_DIGITS = re.compile(rb"[0-9]+")
 _HEAD = 3  # bytes that globs are looked up by
 
 
@@ -221,7 +222,13 @@ def _may_be(form: Form, key: bytes, *, beside: bool) -> bool:
     return not beside
 
 
-_recognised_cached = lru_cache(maxsize=16_384)(_recognised)
+@lru_cache(maxsize=16_384)
+def _recognised_cached(key: bytes) -> tuple[tuple[Dialect, Form], ...]:
+    return _recognised_shape(_DIGITS.sub(b"0", key))
+
+
+_recognised_shape = lru_cache(maxsize=4096)(_recognised)
+"""By a key with each number in it written as 0: a digit is like any other to every glob of a dialect."""
 _forced_cached = lru_cache(maxsize=16_384)(_forced)
 
 

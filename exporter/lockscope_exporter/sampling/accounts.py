@@ -28,11 +28,19 @@ class Accounts:
         prefixes: names families; shared by the targets of a process.
         expectations: how long locks are expected to be held.
         presence: tells of a holder at a unix time whether it lives, and since when not.
+        counting: keep the counts; a list that is read once has no use for them.
     """
 
     def __init__(
-        self, target: str, prefixes: Prefixes, expectations: Expectations, presence: Presence
+        self,
+        target: str,
+        prefixes: Prefixes,
+        expectations: Expectations,
+        presence: Presence,
+        *,
+        counting: bool = True,
     ) -> None:
+        self._counting = counting
         self._target = target
         self._prefixes = prefixes
         self._expectations = expectations
@@ -88,20 +96,31 @@ class Accounts:
             now: unix time in seconds.
             seen: it was in view a moment ago: its place among the oldest is as it was.
         """
+        if not self._counting:
+            self._schedule_end(entry)
+            return
         entry.state = entry.state_now(now, self._presence, entry.counts.expected)
         entry.counts.enter(entry, now)
         if not seen:
             entry.counts.started(entry)
         self._schedule(entry, now)
 
+    def leave(self, entry: Entry) -> None:
+        """Count a lock out, to be shown again or not."""
+        if self._counting:
+            entry.counts.leave(entry)
+
     def hide(self, entry: Entry) -> None:
         """Count a lock out that may come back."""
-        entry.counts.leave(entry)
+        self.leave(entry)
         entry.hidden = True
         entry.look_at = None
 
     def judge(self, entry: Entry, now: float) -> None:
         """Count a lock where it belongs by now."""
+        if not self._counting:
+            self._schedule_end(entry, now)
+            return
         state = entry.state_now(now, self._presence, entry.counts.expected)
         entry.counts.move(entry, state, now)
         self._schedule(entry, now)
@@ -109,7 +128,7 @@ class Accounts:
     def close(self, entry: Entry) -> None:
         """Count a lock out for good."""
         if not entry.hidden:
-            entry.counts.leave(entry)
+            self.leave(entry)
         entry.live = False
         entry.look_at = None
         for holder in entry.decoded.holders:
@@ -139,6 +158,12 @@ class Accounts:
         if missed is not None and now < missed + _SOON < soonest:
             soonest = missed + _SOON
         entry.look_at = max(soonest, now + _SOON)
+        self._timers.add(entry)
+
+    def _schedule_end(self, entry: Entry, after: float = 0.0) -> None:
+        """Note when the lock ends or its holders change without any news, at a unix time after this one."""
+        times = (entry.decoded.deadline, entry.decoded.next_change)
+        entry.look_at = min((at for at in times if at is not None and at > after), default=None)
         self._timers.add(entry)
 
     def _expect(self, counts: Counts, now: float) -> None:

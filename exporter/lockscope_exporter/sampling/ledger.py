@@ -40,14 +40,21 @@ class Ledger:
         prefixes: names families; shared by the targets of a process.
         expectations: how long locks are expected to be held.
         presence: tells of a holder at a unix time whether it lives, and since when not.
+        counting: keep the counts by family; without them ``families`` says nothing.
     """
 
     def __init__(
-        self, target: str, prefixes: Prefixes, expectations: Expectations, presence: Presence
+        self,
+        target: str,
+        prefixes: Prefixes,
+        expectations: Expectations,
+        presence: Presence,
+        *,
+        counting: bool = True,
     ) -> None:
         self.presence = presence
         self._confirm: list[tuple[str, int, bytes]] = []
-        self._accounts = Accounts(target, prefixes, expectations, presence)
+        self._accounts = Accounts(target, prefixes, expectations, presence, counting=counting)
         self._expectations = expectations
         self._dbs: dict[int, dict[bytes, tuple[Entry, ...]]] = {}
         self._expired: OrderedDict[tuple[int, bytes, bytes | None], tuple[float, bytes]] = OrderedDict()
@@ -286,7 +293,7 @@ class Ledger:
         later = before is not None and after is not None and after - before > jitter
         changed = not (_close(before, after, jitter) or _coming(entry, news.at))
         if not entry.hidden:
-            entry.counts.leave(entry)
+            self._accounts.leave(entry)
         if later:
             entry.counts.renewed += 1
             entry.renewed(decoded, news.at, missed=entry.hidden and not news.seen)

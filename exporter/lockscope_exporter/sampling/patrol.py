@@ -119,7 +119,8 @@ class Patrol:
         globs, interval = self._shared.watch.globs, self._shared.options.interval
         if chosen.feed.mode == "scan":
             self._sweep(intake, globs, fed=False, period=interval)
-            self.chores.append(Verifier(intake, self._look, interval, THOROUGH_SCAN, gentle=False))
+            if not self._shared.options.once:
+                self.chores.append(Verifier(intake, self._look, interval, THOROUGH_SCAN, gentle=False))
         else:
             self._sweep(intake, globs, fed=True, period=0.0)
             # No notification tells of a flush: what nobody else told of is looked for more often then.

@@ -75,7 +75,7 @@ class TargetMirror:
         if target.quorum_group and any(url.kind != "standalone" for _, url in self._members):
             raise UrlError(f'Redlock group "{name}": its servers are independent, write redis:// URLs')
         self.attendance = Attendance(runs_here)
-        ledger = Ledger(name, prefixes, expectations, self._life)
+        ledger = Ledger(name, prefixes, expectations, self._life, counting=not options.once)
         self._group = QuorumLedger(ledger, len(members)) if target.quorum_group else None
         book = None
         if options.progress:
