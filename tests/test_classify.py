@@ -273,6 +273,7 @@ def test_whatever_is_known_gives_a_state_with_printable_evidence_and_no_token(
         holders=tuple(holders), deadline=deadline, held_since=since, since_at_least=at_least, cadence=cadence
     )
     state, evidence = classify(known)
+    assert classify(known)[1].beyond == beyond_columns(state, tuple(evidence))
     assert state == state_of(known)
     assert evidence
     for sentence in evidence:

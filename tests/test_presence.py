@@ -655,6 +655,36 @@ def test_a_process_that_ends_while_it_is_away_is_gone_then() -> None:
     assert attendance.of(held_by(W), 3.5, 5003.5).alive == "gone"
 
 
+def test_nobody_waits_for_a_second_look_that_would_tell_nothing() -> None:
+    """Absence that proves nothing of any of a worker's locks is settled by one look at every node."""
+    unsaid, absent, present = (held_by(W, flag) for flag in ("", presence.ABSENT, presence.CONFIRMED))
+
+    def settled(attendance: Attendance, *holders: Holder) -> bool:
+        return attendance.settled([W], 1.1, lambda _: holders)
+
+    for runs in (None, False):
+        attendance = attended("n", "m", runs=runs)
+        attendance.sample("n", {W: 0}, 1.0)
+        assert not settled(attendance, unsaid)  # it may be at the other node
+        attendance.sample("m", {W: 0}, 1.0)
+        assert settled(attendance, unsaid, absent)
+        assert not settled(attendance)
+        assert not settled(attendance, unsaid, present)
+        later = 2.5
+        for node in ("n", "m"):
+            attendance.sample(node, {W: 0}, later)
+        told = [attendance.of(holder, later, 5000.0) for holder in (unsaid, absent)]
+        assert told == [("unknown", None, "")] * 2
+    running = attended(runs=True)
+    running.sample("n", {W: 0}, 1.0)
+    assert not settled(running, unsaid)  # that it runs is worth telling
+    working = attended()
+    working.asked([W, "123456abcdef"], 0.0)
+    working.sample("n", {W: 0, "123456abcdef": 1}, 1.0)
+    assert not settled(working, unsaid)  # presence works for others: absence may mean something
+    assert settled(working, absent)
+
+
 def test_patience_is_what_is_left_of_the_grace() -> None:
     """A command that reads once knows how long to go on looking, and need not where that proves nothing."""
     attendance = attended(runs=None)

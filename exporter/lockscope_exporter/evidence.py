@@ -43,6 +43,13 @@ class Evidence(Sequence[str]):
             self._made = _SENTENCES[self._state](self._facts)
         return self._made
 
+    @property
+    def beyond(self) -> tuple[str, ...]:
+        """Those of ``beyond_columns``; of a lock that is held, without making the others."""
+        if self._state != "held" or self._made is not None:
+            return beyond_columns(self._state, self.sentences)
+        return _sentences(_never(self._facts), *_more(self._facts))
+
     @overload
     def __getitem__(self, index: int) -> str: ...
 
@@ -164,17 +171,20 @@ def _overdue(facts: Facts) -> tuple[str, ...]:
 
 
 def _held(facts: Facts) -> tuple[str, ...]:
-    frees = _frees(facts)
-    if facts.deadline is None:
-        known = facts.dialect != _GENERIC
-        frees = f"{_ENDLESS}{f'which is normal for {facts.dialect}' if known else _NOT_KNOWN}"
-    return _sentences(
-        f"{_for_how_long(facts)}; {frees}",
-        _renewals(facts),
-        _partly_gone(facts),
-        _lives(facts),
-        facts.note,
-    )
+    return _sentences(f"{_for_how_long(facts)}; {_never(facts) or _frees(facts)}", *_more(facts))
+
+
+def _never(facts: Facts) -> str:
+    """Say of a lock without expiry what that means; empty for others."""
+    if facts.deadline is not None:
+        return ""
+    known = facts.dialect != _GENERIC
+    return f"{_ENDLESS}{f'which is normal for {facts.dialect}' if known else _NOT_KNOWN}"
+
+
+def _more(facts: Facts) -> tuple[str, ...]:
+    """Return what there is to say of a lock that is held beside since when and until when; some is empty."""
+    return (_renewals(facts), _partly_gone(facts), _lives(facts), facts.note)
 
 
 _SENTENCES = {

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from lockscope_exporter.evidence import beyond_columns
+from lockscope_exporter.evidence import Evidence, beyond_columns
 from lockscope_exporter.listing import STATES
 from lockscope_exporter.text import duration_text, shown, shown_key
 
@@ -138,7 +138,9 @@ def where_cell(lock: LockState) -> str:
 
 def evidence_cell(lock: LockState) -> str:
     """Return why the lock is in its state, without what the other columns say."""
-    return shown("; ".join(beyond_columns(lock.state, lock.evidence)), 4 * _LONGEST)
+    evidence = lock.evidence
+    said = evidence.beyond if isinstance(evidence, Evidence) else beyond_columns(lock.state, evidence)
+    return shown("; ".join(said), 4 * _LONGEST) if said else ""
 
 
 def ttl_cell(lock: LockState) -> str:

@@ -93,7 +93,10 @@ def prefix_of(key: bytes | str, patterns: Iterable[str] = ()) -> str:
     text = raw[: MAX_LENGTH * 4].decode("utf-8", "replace").replace("\ufffd", _PLACE)
     if not text.isprintable():
         text = "".join(char if char.isprintable() else _PLACE for char in text)
-    family = escape(_RUNS.sub(_PLACE, _VARIABLE.sub(_PLACE, text))).replace(_PLACE, "*")
+    text = _VARIABLE.sub(_PLACE, text)
+    if text.count(_PLACE) > 1:
+        text = _RUNS.sub(_PLACE, text)
+    family = escape(text).replace(_PLACE, "*")
     if cut or len(family) > MAX_LENGTH:
         family = family[: MAX_LENGTH - 1].rstrip("\\*") + "*"
     return family or "*"  # the empty key: an empty label would be no label

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from lockscope_exporter.moments import span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from lockscope_exporter.state import Holder, Life
 
@@ -249,17 +249,44 @@ class Attendance:
             return Standing("unknown", doubt=f"{doubt} {span(self.grace)}")
         return Standing("gone", unix - (now - away) if worker.seen else None)
 
-    def settled(self, workers: Collection[str], now: float) -> bool:
-        """Tell whether no answer is to be had of these workers by waiting a moment."""
+    def settled(
+        self,
+        workers: Collection[str],
+        now: float,
+        holders: Callable[[str], Iterable[Holder]] = lambda _: (),
+    ) -> bool:
+        """Tell whether no answer is to be had of these workers by waiting a moment.
+
+        Args:
+            workers: their names.
+            now: monotonic time in seconds.
+            holders: returns what the tokens of a worker say; without it nothing is taken for meaningless.
+        """
         if self._refused or self._lost or not self._nodes or now < self._quiet_until:
             return True
         for name in workers:
             worker = self._workers.get(name)
             if worker is None:
                 return False
-            if not worker.present and worker.away is None and now - worker.asked < _UNDECIDED:
+            if worker.present or worker.away is not None or now - worker.asked >= _UNDECIDED:
+                continue
+            if not self._tells_nothing(worker, holders(name)):
                 return False
         return True
+
+    def _tells_nothing(self, worker: _Worker, holders: Iterable[Holder]) -> bool:
+        """Tell whether a second look at an absent worker can say no more of these than that nothing is known.
+
+        Its absence would prove nothing of any of them, and its process is not seen to run.
+        """
+        if worker.seen or not worker.absent.keys() >= self._nodes:
+            return False
+        first = None
+        for holder in holders:
+            if holder.presence is True or (holder.presence is None and self._works):
+                return False
+            first = first or holder
+        return first is not None and self._runs(first) is not True
 
     def patience(self, workers: Collection[str], now: float, unix: float) -> float:
         """Return for how many seconds to go on sampling until it is clear whether these workers are gone."""

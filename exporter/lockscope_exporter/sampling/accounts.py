@@ -119,7 +119,8 @@ class Accounts:
     def judge(self, entry: Entry, now: float) -> None:
         """Count a lock where it belongs by now."""
         if not self._counting:
-            self._schedule_end(entry, now)
+            if entry.look_at is None:
+                self._schedule_end(entry, now)
             return
         state = entry.state_now(now, self._presence, entry.counts.expected)
         entry.counts.move(entry, state, now)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.sampling.expectations import Expectations
     from lockscope_exporter.sampling.news import News
     from lockscope_exporter.sampling.reader import Glance
-    from lockscope_exporter.state import Family, LockState
+    from lockscope_exporter.state import Family, Holder, LockState
 
 TAKEOVER_WITHIN = 1.0  # seconds after an expiry in which the next owner counts as having taken over
 _REMEMBERED = 10_000  # expiries kept for that
@@ -255,6 +255,11 @@ class Ledger:
     def workers(self) -> list[str]:
         """Return the names of the instrumented workers that hold locks."""
         return self._accounts.workers()
+
+    def holders(self, worker: str) -> Iterator[Holder]:
+        """Yield what the tokens say with which a worker holds locks."""
+        for entry in self._accounts.of_worker(worker):
+            yield from (holder for holder in entry.decoded.holders if holder.worker == worker)
 
     # --- what happened to one lock ---
 

@@ -13,13 +13,13 @@ from lockscope_exporter.dialects import decode
 from lockscope_exporter.sampling.ledger import Ledger, agrees, coming
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lockscope_exporter.dialects import Decoded, Reading
     from lockscope_exporter.sampling.entry import Entry
     from lockscope_exporter.sampling.news import News
     from lockscope_exporter.sampling.reader import Glance
-    from lockscope_exporter.state import Family, LockState
+    from lockscope_exporter.state import Family, Holder, LockState
 
 _STAYS = 5.0  # seconds after which an attempt is no longer under way
 _APART = 0.25  # seconds between the deadlines of copies of one lock, which are set one after the other
@@ -161,6 +161,10 @@ class QuorumLedger:
     def workers(self) -> list[str]:
         """Return the names of the instrumented workers that hold locks."""
         return self._ledger.workers()
+
+    def holders(self, worker: str) -> Iterator[Holder]:
+        """Yield what the tokens say with which a worker holds locks."""
+        return self._ledger.holders(worker)
 
     # --- copies ---
 

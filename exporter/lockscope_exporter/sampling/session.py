@@ -51,6 +51,7 @@ class Session:
         self._dial = Dial(node.place.open_client)
         self._intakes: dict[int, Intake] = {}
         self._chores: list[Chore] = []
+        self._roll_call: RollCall | None = None
         self._patrol = Patrol(node.place.name, node.shared, self._fits, self._look, self._repair)
         self._feed: Feed = NoFeed(node.stopping)
         self._confirmed = 0.0
@@ -129,6 +130,7 @@ class Session:
             node.shared.guard,
             self._dial.clock.now,
         )
+        self._roll_call = roll_call
         self._chores = [*self._patrol.chores, server, FeedCheck(chosen.feed), roll_call]
         node.mode = chosen.feed.mode
         node.feed_warnings = tuple(warnings)
@@ -234,6 +236,8 @@ class Session:
             self._patrol.hurry()
         elif self._settling and self._patrol.complete:
             self._settling = self._first = False
+            if self._roll_call is not None:
+                self._roll_call.due = time.monotonic()  # somebody may wait for workers that were just found
             self._patrol.relax(_ROLLING_LAZY if self._lazy else _ROLLING)
             node.swept = True
             node.settled.set()

@@ -122,7 +122,8 @@ class TargetMirror:
         if not self._looked.is_set() or not all(n.settled.is_set() for n in tuple(self._nodes.values())):
             return False
         with self.shared.guard:
-            return self.attendance.settled(self.shared.ledger.workers(), time.monotonic())
+            ledger = self.shared.ledger
+            return self.attendance.settled(ledger.workers(), time.monotonic(), ledger.holders)
 
     def known(self) -> bool:
         """Tell whether any node answers, so that what is live is known."""
