@@ -213,3 +213,20 @@ def test_fingerprint_is_the_first_hex_of_sha256() -> None:
     """A token is shown as eight hex digits, whatever bytes it has."""
     for token in (b"", b"\xff\x00", describe(NO_JOB, NOW)):
         assert fingerprint(token) == hashlib.sha256(token).hexdigest()[:8]
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "host=web-3", "host=", "pid=41", "pid=x", "worker=7f3a9c", "p=1", "ns=1.a", "st=5", "type=a.b",
+                "type=", "id=8", "id=9", "at=1732896000.123", "at=x", "n=ab", "bare", "x=%41", "type=\xe9",
+            ]
+        ),
+        max_size=10,
+    )
+)  # fmt: skip
+def test_a_token_in_the_usual_order_reads_as_in_any_other(fields):
+    """What is remembered of a process changes no answer: a last field that nobody knows asks anew."""
+    token = ";".join(["ls1", *fields])
+    assert tokens.parse(token.encode()) == tokens.parse(f"{token};unknown=1".encode())

@@ -9,6 +9,8 @@ from lockscope_exporter.moments import span
 from lockscope_exporter.text import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lockscope_exporter.classify import Expected, Facts
     from lockscope_exporter.state import Holder, State
 
@@ -59,6 +61,10 @@ class Evidence(Sequence[str]):
     def __getitem__(self, index: int | slice) -> str | tuple[str, ...]:
         """Return a sentence or several."""
         return self.sentences[index]
+
+    def __iter__(self) -> Iterator[str]:
+        """Go through all of them."""
+        return iter(self.sentences)
 
     def __len__(self) -> int:
         """Return how many there are."""

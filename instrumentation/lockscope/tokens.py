@@ -25,6 +25,10 @@ _MAX_TYPE = 120
 _MAX_ID = 120
 _UUID_HEX = re.compile(rb"[0-9a-f]{12}[1-5][0-9a-f]{3}[89ab][0-9a-f]{15}", re.IGNORECASE)
 _WORKER = re.compile(r"[0-9a-f]{6,32}").fullmatch
+# Nothing but the job and the time follows after what names the process.
+_DESCRIBED = re.compile(
+    r"(ls1;[^;]*(?:;(?!type=|id=|at=)[^;]*)*?)(?:;type=([^;]*))?(?:;id=([^;]*))?;at=([^;]*);n=[^;]*", re.ASCII
+).fullmatch
 _TIMESTAMP = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII).fullmatch
 _UUID_EPOCH = 0x01B21DD213814000  # 100 ns intervals from 1582-10-15 to 1970-01-01 (RFC 9562, section 5.1)
 _MULTICAST = 0x010000000000
@@ -117,9 +121,46 @@ def parse(token: bytes) -> Owner | None:
     """
     if len(token) > MAX_BYTES or not token.startswith(VERSION.encode() + b";"):
         return None
+    known = _of_known_process(token)
+    if known is not None:
+        return known
     fields = _fields(token)
     if "host" not in fields and "worker" not in fields:
         return None
+    return _owner(fields)
+
+
+def _of_known_process(token: bytes) -> Owner | None:
+    """Read a token as ``describe`` writes it: what names the process is the same in all tokens of one.
+
+    Returns:
+        The owner; ``None`` for any other order of fields, and for text that is percent-encoded.
+    """
+    if b"%" in token or not token.isascii():
+        return None
+    found = _DESCRIBED(token.decode())
+    if found is None:
+        return None
+    head, job_type, job_id, at = found.groups()
+    owner = _process(head)
+    if owner is None:
+        return None
+    return Owner(
+        owner.host, owner.pid, owner.worker, job_type or None, job_id or None, _timestamp(at),
+        owner.presence, owner.namespace, owner.born,
+    )  # fmt: skip
+
+
+@lru_cache(maxsize=1024)
+def _process(head: str) -> Owner | None:
+    """Read the beginning of a token, up to the job; ``None`` if it says anything of a job, too."""
+    fields = _fields(head.encode())
+    if "host" not in fields or {"type", "id", "at"} & fields.keys():
+        return None
+    return _owner(fields)
+
+
+def _owner(fields: dict[str, str]) -> Owner:
     return Owner(
         host=fields.get("host") or None,
         pid=_integer(fields.get("pid")),

@@ -38,5 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         return 2
     finally:
+        if arguments is None:
+            gc.freeze()  # the process ends: to search ten thousand locks for garbage first would take a while
         if collecting:
             gc.enable()
