@@ -191,10 +191,24 @@ def test_what_most_workers_never_use_is_not_imported() -> None:
 def test_a_list_in_a_pipe_loads_only_what_it_needs() -> None:
     """``lockscope ls`` starts without metrics, tables in colour, HTTP or frames."""
     code = (
-        "import sys; from lockscope_exporter.cli import group, ls, run; "
-        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+        "import sys, click; from lockscope_exporter.cli import group, run; "
+        "assert group.lockscope.get_command(click.Context(group.lockscope), 'ls'); "
+        "print(*sorted({name.partition('.')[0] for name in sys.modules})); "
+        "import opentelemetry.sdk.metrics"
     )
-    loaded = set(run_python(code).stdout.split())
-    assert "lockscope_exporter" in loaded
-    unneeded = {"prometheus_client", "rich", "httpx", "starlette", "uvicorn", "yaml", "pandas", "streamlit"}
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
+    loaded = set(done.stdout.split())
+    assert "redis" in loaded
+    unneeded = {
+        "opentelemetry",
+        "prometheus_client",
+        "rich",
+        "httpx",
+        "starlette",
+        "uvicorn",
+        "yaml",
+        "pandas",
+        "streamlit",
+    }
     assert not unneeded & loaded

@@ -219,8 +219,9 @@ def test_fingerprint_is_the_first_hex_of_sha256() -> None:
     st.lists(
         st.sampled_from(
             [
-                "host=web-3", "host=", "pid=41", "pid=x", "worker=7f3a9c", "p=1", "ns=1.a", "st=5", "type=a.b",
-                "type=", "id=8", "id=9", "at=1732896000.123", "at=x", "n=ab", "bare", "x=%41", "type=\xe9",
+                "host=web-3", "host=", "pid=41", "pid=x", "worker=7f3a9c", "p=1", "ns=1.a", "st=5",
+                "type=a.b", "type=", "id=8", "id=9", "at=1732896000.123", "at=x",
+                "n=ab", "bare", "x=%41", "type=\xe9",
             ]
         ),
         max_size=10,

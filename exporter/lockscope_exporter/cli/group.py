@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
-from typing import NamedTuple
+import sys
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 COMPLETE_VARIABLE = "_LOCKSCOPE_COMPLETE"  # set by a shell that asks what could follow
 
@@ -50,7 +55,8 @@ class LazyGroup(click.Group):
             return None
         gc.disable()  # importing makes no garbage, and the search for it takes a third of the time
         try:
-            module = importlib.import_module(f"lockscope_exporter.cli.{entry.module}")
+            with _without_opentelemetry():
+                module = importlib.import_module(f"lockscope_exporter.cli.{entry.module}")
         finally:
             gc.enable()
         command: click.Command = module.command
@@ -61,6 +67,23 @@ class LazyGroup(click.Group):
         del ctx
         with formatter.section("Commands"):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+
+@contextlib.contextmanager
+def _without_opentelemetry() -> Iterator[None]:
+    """Keep redis-py from loading OpenTelemetry's SDK, a fifth of the time that a command takes to start.
+
+    Where the SDK is installed, redis-py loads it for metrics of its own that no command turns on; it does
+    without as where it is not. Whoever runs a command under OpenTelemetry has loaded it before.
+    """
+    names = ("opentelemetry.metrics", "opentelemetry.sdk.metrics")
+    held_back = [] if "opentelemetry" in sys.modules else list(names)
+    sys.modules.update(dict.fromkeys(held_back))  # type: ignore[arg-type]  # None: it cannot be imported
+    try:
+        yield
+    finally:
+        for name in held_back:
+            del sys.modules[name]
 
 
 def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
