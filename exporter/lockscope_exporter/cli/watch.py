@@ -94,10 +94,10 @@ def command(
     try:
         with Session(watched, board, refresh=every) as session:
             if not session.wait_ready(_FIRST):
-                raise CommandError(
-                    f"reading took longer than {duration_text(_FIRST)}; "
-                    "visit more keys a second with --scan-budget"
-                )
+                advice = "visit more keys a second with --scan-budget"
+                if isinstance(watched, Remote):
+                    advice = watched.trouble or f"{where} is still reading"
+                raise CommandError(f"reading took longer than {duration_text(_FIRST)}; {advice}")
             until = time.monotonic() + conf.duration(duration) if duration else float("inf")
             if once:
                 return show_once(session, out, as_json=as_json)

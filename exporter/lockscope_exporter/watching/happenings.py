@@ -60,12 +60,11 @@ class Happening:
 
     def parts(self) -> tuple[str, str, str, str]:
         """Return time of day, what, which lock and who, each without control characters."""
-        clock = datetime.fromtimestamp(self.at).astimezone().strftime("%H:%M:%S")
         name = shown(self.prefix, _KEY) if self.key is None else shown_key(self.key, _KEY)
         if self.field is not None:
             name = f"{name} [{shown_key(self.field, _KEY // 2)}]"
         times = f" x{self.count:,}" if self.count > 1 else ""
-        return clock, self.what + times, name, shown(self.text, _TEXT)
+        return _clock(self.at), self.what + times, name, shown(self.text, _TEXT)
 
     def line(self) -> str:
         """Return one line without control characters: time of day, what, which lock, who."""
@@ -106,3 +105,11 @@ def folded(happened: Iterable[Happening]) -> list[Happening]:
             count = sum(one.count for one in group)
             found.append(replace(group[-1], key=None, field=None, text="", count=count))
     return sorted(found, key=lambda one: one.at)
+
+
+def _clock(at: float) -> str:
+    """Return the time of day; a writer of the journal may say any number."""
+    try:
+        return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")
+    except (ValueError, OverflowError, OSError):  # beyond the calendar, in the words of each platform
+        return "??:??:??"

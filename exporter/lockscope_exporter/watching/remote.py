@@ -7,12 +7,21 @@ import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from lockscope_exporter.state import NodeStatus
 from lockscope_exporter.watching import told
-from lockscope_exporter.watching.address import AnswerError, Asker
+from lockscope_exporter.watching.address import AnswerError, Asker, NotYetError
 from lockscope_exporter.watching.happenings import Happening
-from lockscope_exporter.watching.objects import family_of, happening_of, lock_of, node_of
+from lockscope_exporter.watching.objects import (
+    count,
+    family_of,
+    happening_of,
+    lock_of,
+    node_of,
+    sentence,
+    text,
+)
 from lockscope_exporter.watching.tail import Tail
 from lockscope_exporter.watching.watched import Look
 
@@ -22,8 +31,10 @@ if TYPE_CHECKING:
     from lockscope_exporter.watching.address import Address
     from lockscope_exporter.watching.tail import Heard
 
-_TIMEOUT = 5.0  # seconds for one answer
+_TIMEOUT = 5.0  # seconds of silence in the middle of an answer
+_FAREWELL = 0.5  # seconds for the thread to end; it holds nothing that would be missed
 _KEPT = 2_000
+_RUN = 100  # characters of the name of a run
 _SHARE = 4.0  # times what taking in an answer costs that it is left alone
 
 
@@ -58,8 +69,11 @@ class Remote:
         """
         try:
             self._hear()
-        finally:
+            with contextlib.suppress(NotYetError):
+                self._take()
+        except BaseException:
             self._asker.close()
+            raise
 
     def start(self) -> None:
         """Begin in the background."""
@@ -68,8 +82,8 @@ class Remote:
     def stop(self) -> None:
         """End, and close the connection."""
         self._stopping.set()
-        self._thread.join(_TIMEOUT)
-        self._asker.close()
+        self._asker.cut()
+        self._thread.join(_FAREWELL)
 
     def wait_ready(self, timeout: float) -> bool:
         """Wait until the exporter has told everything once; return whether it has."""
@@ -87,8 +101,13 @@ class Remote:
         """Return why something is missing."""
         return self._notes
 
+    @property
+    def trouble(self) -> str:
+        """Why there is no answer at the moment; else empty."""
+        return self._trouble
+
     def _run(self) -> None:
-        pause = 0.0
+        pause = self._every
         while not self._stopping.wait(pause):
             began = time.monotonic()
             try:
@@ -96,8 +115,10 @@ class Remote:
                 self._hear()
                 self._say("")
             except AnswerError as error:
-                self._fail(str(error))
+                if not self._stopping.is_set():
+                    self._fail(str(error))
             pause = max(self._every, _SHARE * (time.monotonic() - began))
+        self._asker.close()
 
     def _take(self) -> None:
         answer = self._asker.ask("/api/v1/snapshot")
@@ -116,14 +137,14 @@ class Remote:
             path += "?run={}&after={}".format(*self._asked)
         answer = self._asker.ask(path)
         with _understood():
-            self._asked = str(answer["run"]), int(answer["last"])
+            self._asked = quote(text(answer["run"])[:_RUN], safe="", errors="replace"), count(answer["last"])
             if not self._journal:
                 return
             for one in answer["happened"]:
                 self._tail.note(happening_of(one))
-            if answer["missed"]:
-                self._tail.note(told.missed(int(answer["missed"]), time.time()))
-            self._notes = tuple(f"journal: {error}" for error in answer["errors"])
+            if missed := count(answer["missed"]):
+                self._tail.note(told.missed(missed, time.time()))
+            self._notes = tuple([f"journal: {sentence(error)}" for error in answer["errors"]])
             if not answer["journal"]:
                 self._notes = ("the exporter reads no journal (--journal): waiting and losses are not shown",)
 

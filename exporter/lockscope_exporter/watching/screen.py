@@ -121,7 +121,7 @@ def _title(board: Board, width: int) -> Text:
     clock = datetime.fromtimestamp(board.at).astimezone().strftime("%H:%M:%S") if board.at else ""
     modes = "/".join(sorted({node.mode for node in board.nodes if node.up})) or "not connected"
     paused = "  PAUSED" if board.paused else ""
-    text = f"{shown(board.where, 60)}  {modes}  {summary(board.locks)}{paused}"
+    text = f"{shown(board.where, 60)}  {shown(modes, 40)}  {summary(board.locks)}{paused}"
     room = max(width - len(clock) - len(_GAP), 1)
     line = Text(set_cell_size(f"{fit(text, room)}{_GAP}{clock}", width))
     line.stylize("reverse")
@@ -130,13 +130,16 @@ def _title(board: Board, width: int) -> Text:
 
 def _troubles(board: Board, width: int) -> list[Text]:
     down = [node for node in board.nodes if not node.up]
-    lines = [Text(fit(f"{node.node}: {shown(node.error, 300)}", width), _BAD) for node in down[:3]]
+    lines = [Text(fit(f"{shown(node.node, 80)}: {shown(node.error, 300)}", width), _BAD) for node in down[:3]]
     lines += [
-        Text(fit(f"{node.node}: {node.unreadable:,} keys may not be read by this user", width), _WAITING)
+        Text(
+            fit(f"{shown(node.node, 80)}: {node.unreadable:,} keys may not be read by this user", width),
+            _WAITING,
+        )
         for node in board.nodes[:3]
         if node.up and node.unreadable
     ]
-    return lines + [Text(fit(note, width), "dim") for note in board.notes[:2]]
+    return lines + [Text(fit(shown(note, 300), width), "dim") for note in board.notes[:2]]
 
 
 def _foot(board: Board, width: int) -> Text:
