@@ -75,9 +75,9 @@ def test_headless_demo_shows_every_situation(tmp_path: Path) -> None:
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_interrupted_demo_leaves_nothing(tmp_path: Path, ending: signal.Signals) -> None:
-    """Ctrl-C or SIGTERM ends every process, frees every port and spares a real server's other keys."""
+    """Ctrl-C, SIGTERM or SIGHUP ends every process, frees every port, spares a real server's other keys."""
     options, chosen = ports()
     server = RedisServer(port=None)
     try:
@@ -99,6 +99,40 @@ def test_interrupted_demo_leaves_nothing(tmp_path: Path, ending: signal.Signals)
         client.close()
     finally:
         server.close()
+
+
+@pytest.mark.timeout(120)
+def test_settings_of_others_are_not_the_demos(tmp_path: Path, server: RedisServer) -> None:
+    """What the environment says of production reaches neither the demo's exporter nor its workers."""
+    options, chosen = ports()
+    env = {
+        "LOCKSCOPE_TARGETS": str(tmp_path / "none.yml"), "LOCKSCOPE_TARGET": "none", "LOCKSCOPE_DB": "5",
+        "LOCKSCOPE_EXPORTER": "http://127.0.0.1:1", "LOCKSCOPE_WEB_CONFIG_FILE": str(tmp_path / "none"),
+        "LOCKSCOPE_REDIS_URL": server.url, "LOCKSCOPE_STATE_FILE": str(tmp_path / "learned.json"),
+        "LOCKSCOPE_JOURNAL": server.url, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "none"),
+    }  # fmt: skip
+    demo = Process([*COMMAND, "--headless", *options], tmp_path / "demo.log", env)
+    wait_until(lambda: "Ctrl-C ends everything" in demo.output(), timeout=60, what=demo.output())
+    wait_until(lambda: "lockdemo:lock:" in as_printed(demo.output(), "ls"), timeout=30, every=0.2)
+    assert demo.stop(signal.SIGINT, 30) in {0, 1}
+    assert "could not" not in demo.output()
+    assert not left_over([], chosen)
+    assert not (tmp_path / "learned.json").exists()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_demo_that_is_ended_while_it_starts_leaves_nothing(tmp_path: Path, ending: signal.Signals) -> None:
+    """Twice the same signal as soon as the first child is there: all end, with no traceback."""
+    options, chosen = ports()
+    demo = Process([*COMMAND, "--headless", *options], tmp_path / "demo.log")
+    wait_until(lambda: len(members(demo.pid)) > 2, timeout=60)
+    processes = members(demo.pid)
+    os.kill(demo.pid, ending)
+    os.kill(demo.pid, ending)
+    assert demo.wait(30) in {0, 1}
+    assert "Traceback" not in demo.output()
+    assert not left_over(processes, chosen)
 
 
 def test_port_in_use_is_one_line(tmp_path: Path, server: RedisServer) -> None:

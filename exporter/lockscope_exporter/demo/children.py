@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+# Settings of a person's own exporters and workers: to the demo's they would name other servers and files.
+_SETTINGS = ("LOCKSCOPE_", "PROMETHEUS_MULTIPROC_DIR", "prometheus_multiproc_dir")
+_FOR_ALL = frozenset({"LOCKSCOPE_DEBUG"})
 _GRACE = 5.0  # seconds between SIGTERM and SIGKILL
 
 
@@ -56,7 +59,7 @@ class Children:
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, **(env or {})},
+                env={**_surroundings(os.environ), **(env or {})},
                 start_new_session=True,
             )
         child = Child(name, popen, log)
@@ -90,3 +93,12 @@ class Children:
                 os.killpg(child.popen.pid, signal.SIGKILL)
             child.popen.wait()
         self.running.clear()
+
+
+def _surroundings(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without settings of lockscope."""
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _FOR_ALL or not name.startswith(_SETTINGS)
+    }

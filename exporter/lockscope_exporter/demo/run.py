@@ -13,12 +13,12 @@ from lockscope_exporter.demo.stage import EndedError, Plan, Stage, describe
 if TYPE_CHECKING:
     from rich.console import Console
 
-_ENDINGS = (signal.SIGINT, signal.SIGTERM)
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PAUSE = 0.4  # seconds between two looks
 
 
 def run(plan: Plan, console: Console, duration: float | None) -> bool:
-    """Run the demo until ``duration`` has passed, Ctrl-C or SIGTERM; leave no process and no port behind.
+    """Run the demo until ``duration`` has passed, Ctrl-C, SIGTERM or SIGHUP; leave no process or port behind.
 
     Args:
         plan: what to run.
@@ -34,7 +34,11 @@ def run(plan: Plan, console: Console, duration: float | None) -> bool:
     """
     # An exception out of a handler is lost in a finalizer and cuts cleaning up short; a note does neither.
     endings: list[int] = []
-    before = {number: signal.signal(number, lambda number, _: endings.append(number)) for number in _ENDINGS}
+    before = {
+        number: signal.signal(number, lambda number, _: endings.append(number))
+        for number in _ENDINGS
+        if signal.getsignal(number) is not signal.SIG_IGN  # nohup means that a closed terminal ends nothing
+    }
     try:
         with tempfile.TemporaryDirectory(prefix="lockscope-demo-", ignore_cleanup_errors=True) as name:
             return _run(Stage(plan, Path(name), console.print, endings), plan, console, duration)
