@@ -125,8 +125,11 @@ def test_a_dead_member(servers):
         servers[2].stop(signal.SIGKILL)
         wait_until(lambda: [node.up for node in source.nodes()] == [True, True, False])
         assert counted(source) == 1
+        aside = "1 of them is out of reach and counted as last seen"
+        wait_until(lambda: aside in source.lock(b"lock:1").evidence[-1])
         servers[2].start()
         wait_until(lambda: source.lock(b"lock:1").quorum == (2, 3))
+        assert source.lock(b"lock:1").evidence[-1] == "on 2 of 3 servers, 2 make a quorum"
         assert counted(source) == 1
         assert source.families()[0].ended["released"] == 0
 

@@ -52,6 +52,7 @@ class QuorumLedger:
         self._ledger = ledger
         self._copies: dict[tuple[int, bytes], dict[str, Copy]] = {}
         self._due: dict[str, set[tuple[int, bytes]]] = {}
+        self._away: set[str] = set()
 
     # --- news from Redis ---
 
@@ -65,6 +66,7 @@ class QuorumLedger:
         same = before is not None and before.decoded.owner_identity == found[0].owner_identity
         since = before.since if before is not None and same else news.at
         copies[node] = Copy(reading, dialect, found[0], since)
+        self._away.discard(node)
         self._combine(db, reading.key, news)
         if before is None:
             return True
@@ -96,7 +98,8 @@ class QuorumLedger:
         return list(self._due.pop(node, ()))
 
     def suspend(self, node: str) -> None:
-        """Do nothing: what a server out of reach held counts until its deadline, as for Redlock itself."""
+        """Note it: what a server out of reach held counts until its deadline, as for Redlock itself."""
+        self._away.add(node)
 
     def assign(self, _owner: object) -> list[tuple[str, int, bytes]]:
         """Do nothing: keys do not move between independent servers."""
@@ -192,10 +195,15 @@ class QuorumLedger:
         self._ledger.take(db, _GROUP, last.reading, last.dialect, news)
 
     def _with_copies(self, state: LockState) -> LockState:
-        copies = self._copies.get((state.db, state.key), {}).values()
-        number = len(_winners([copy for copy in copies if not _over(copy, state.sampled_at)]))
+        copies = self._copies.get((state.db, state.key), {})
+        winners = _winners([copy for copy in copies.values() if not _over(copy, state.sampled_at)])
+        number = len(winners)
         sentence = f"on {number} of {self.size} servers, {self.majority} make a quorum"
-        nodes = ", ".join(sorted(self._copies.get((state.db, state.key), ())))
+        away = sum(copies[node] in winners for node in self._away & copies.keys())
+        if away:
+            are = "is" if away == 1 else "are"
+            sentence += f"; {away} of them {are} out of reach and counted as last seen"
+        nodes = ", ".join(sorted(copies))
         return state._replace(node=nodes, quorum=(number, self.size), evidence=(*state.evidence, sentence))
 
 
