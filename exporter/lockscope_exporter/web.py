@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.platform_collector import PlatformCollector
@@ -22,7 +21,7 @@ from lockscope_exporter.landing import landing_page
 from lockscope_exporter.listing import ORDERS, STATES, Filter, lock_object, node_object, select
 from lockscope_exporter.redis_url import hide_passwords
 from lockscope_exporter.text import shown
-from lockscope_exporter.webshared import Shared
+from lockscope_exporter.webshared import Shared, encoded, json_answer
 from lockscope_exporter.webwatch import WatchApi
 
 if TYPE_CHECKING:
@@ -149,15 +148,15 @@ class _Handlers:
         try:
             wanted, order, limit = read_query(request.query_params)
         except ValueError as error:
-            return _json({"error": str(error)}, 400)
+            return json_answer({"error": str(error)}, 400)
         for name in sorted(wanted.targets):
             if self._source.part(name) is None:
-                return _json({"error": no_such_target(name, self._source.names())}, 404)
+                return json_answer({"error": no_such_target(name, self._source.names())}, 404)
         work = partial(_listed, self._source, wanted, order, limit)
         try:
             body = await self._lists.run((wanted, order, limit), work, _DEFAULT_TIMEOUT)
         except TimeoutError:
-            return _json({"error": f"not done within {_DEFAULT_TIMEOUT:.0f} s; ask for less"}, 503)
+            return json_answer({"error": f"not done within {_DEFAULT_TIMEOUT:.0f} s; ask for less"}, 503)
         return Response(body, media_type="application/json")
 
 
@@ -223,7 +222,7 @@ def _listed(source: Source, wanted: Filter, order: str, limit: int) -> bytes:
     sources = [part for name in wanted.targets if (part := source.part(name))] or [source]
     found = select((lock for part in sources for lock in part.locks()), wanted, order)
     nodes = [node for part in sources for node in part.nodes()]
-    return _encoded({
+    return encoded({
         "locks": [lock_object(lock) for lock in found[:limit]],
         "total": len(found),
         "complete": all(node.up for node in nodes),
@@ -241,11 +240,3 @@ def _registry_of(part: Source, name: str, collectors: Sequence[Collector]) -> Co
 
 def _rendered(registry: Callable[[], CollectorRegistry], content_type: str, *, compress: bool) -> bytes:
     return exposition.render(registry(), content_type, compress=compress)
-
-
-def _json(content: dict[str, Any], status: int) -> Response:
-    return Response(_encoded(content), status, media_type="application/json")
-
-
-def _encoded(content: dict[str, Any]) -> bytes:
-    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode()

@@ -1,14 +1,29 @@
-"""Work in threads that everybody shares who asks for the same at the same time."""
+"""What the paths of the exporter share: work done once for all who ask at the same time, answers in JSON."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from starlette.responses import Response
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
+
+_ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
+
+
+def encoded(content: dict[str, Any]) -> bytes:
+    """Return an object as compact JSON."""
+    return _ENCODE(content).encode()
+
+
+def json_answer(content: dict[str, Any], status: int = 200) -> Response:
+    """Return an answer that holds an object."""
+    return Response(encoded(content), status, media_type="application/json")
 
 
 class Shared:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import json
 import re
 import secrets
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.responses import Response
 from starlette.routing import Route
@@ -17,6 +16,7 @@ from starlette.routing import Route
 from lockscope_exporter.exposition import accepts_gzip
 from lockscope_exporter.listing import family_object, lock_object, node_object
 from lockscope_exporter.watching.tail import Heard
+from lockscope_exporter.webshared import encoded, json_answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,7 +32,6 @@ _SHARE = 4.0  # times its own cost that a snapshot serves, so that watching take
 _GZIP_LEVEL = 1
 _MOST = 1_000  # happenings in one answer
 _TIMEOUT = 10.0
-_ENCODE = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 _NUMBER = re.compile(r"[0-9]{1,15}")
 
 
@@ -66,13 +65,13 @@ class WatchApi:
     async def snapshot(self, request: Request) -> Response:
         """Answer with every lock, the counts by prefix and the state of every node."""
         if not self._source.ready():
-            return _json({"error": "first sample not complete"}, 503)
+            return json_answer({"error": "first sample not complete"}, 503)
         compress = accepts_gzip(request.headers.get("accept-encoding", ""))
         work = partial(self._snapshot.body, compress=compress)
         try:
             body = await self._shared.run(("snapshot", compress), work, _TIMEOUT)
         except TimeoutError:
-            return _json({"error": f"not done within {_TIMEOUT:.0f} s"}, 503)
+            return json_answer({"error": f"not done within {_TIMEOUT:.0f} s"}, 503)
         headers = {"Vary": "Accept-Encoding"} | ({"Content-Encoding": "gzip"} if compress else {})
         return Response(body, media_type="application/json", headers=headers)
 
@@ -81,7 +80,9 @@ class WatchApi:
         query = request.query_params
         after, run = query.get("after"), query.get("run", self._run)
         if set(query) - {"after", "run"} or not (after is None or _NUMBER.fullmatch(after)):
-            return _json({"error": "give run=NAME and after=NUMBER as answered here before, or nothing"}, 400)
+            return json_answer(
+                {"error": "give run=NAME and after=NUMBER as answered here before, or nothing"}, 400
+            )
         if self._tail is None:
             heard = Heard([], 0, 0)
         elif run != self._run:
@@ -89,7 +90,7 @@ class WatchApi:
         else:
             heard = self._tail.after(None if after is None else int(after))
         told = heard.happened[-_MOST:]
-        return _json({
+        return json_answer({
             "run": self._run,
             "last": heard.last,
             "missed": heard.missed + len(heard.happened) - len(told),
@@ -126,18 +127,10 @@ class _Snapshot:
         families = self._source.families()
         # One by one: encoding everything at once would keep every other thread waiting.
         parts = {
-            "locks": [_encoded(lock_object(lock)) for lock in locks],
-            "families": [_encoded(family_object(family)) for family in families],
-            "nodes": [_encoded(node_object(node)) for node in self._source.nodes()],
+            "locks": [encoded(lock_object(lock)) for lock in locks],
+            "families": [encoded(family_object(family)) for family in families],
+            "nodes": [encoded(node_object(node)) for node in self._source.nodes()],
         }
         return b"{%s}" % b",".join(
             b'"%s":[%s]' % (name.encode(), b",".join(found)) for name, found in parts.items()
         )
-
-
-def _json(content: dict[str, Any], status: int = 200) -> Response:
-    return Response(_encoded(content), status, media_type="application/json")
-
-
-def _encoded(content: dict[str, Any]) -> bytes:
-    return _ENCODE(content).encode()

@@ -135,10 +135,8 @@ def order(frame: pd.DataFrame, by: str, *, descending: bool = False) -> pd.DataF
     numbers = _numbered(frame, column)
     if descending is not (column in {"age", "renewals"}):
         numbers = -numbers
-    ties = (numbers,) if column == "state" else (_numbered(frame, "state"), numbers)
-    if column == "state":
-        ties = (-_numbered(frame, "age"), *ties)
-    return frame.take(np.lexsort((frame["rank"].to_numpy(), *ties)))
+    ties = -_numbered(frame, "age") if column == "state" else _numbered(frame, "state")
+    return frame.take(np.lexsort((frame["rank"].to_numpy(), ties, numbers)))
 
 
 def page(frame: pd.DataFrame, number: int, size: int) -> tuple[pd.DataFrame, int, int]:
