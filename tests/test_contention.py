@@ -288,6 +288,15 @@ def glob_of(key: bytes) -> bytes:
     return re.sub(rb"([*?\[\]\\])", rb"\\\1", key)
 
 
+def test_a_sampler_is_no_poller():
+    """Who asks for one key again and again polls it; who asks for several at once samples them."""
+    for command, looks in (('"EXISTS" "lock:a"', [20]), ('"EXISTS" "lock:a" "lock:b"', [])):
+        tally = Tally(watching(b"lock:*"), anywhere=False)
+        feed(tally, *[command] * 20)
+        tally.finish()
+        assert [one.looks for one in tally.counts.keys("n", 1.0, lambda key: key.decode())] == looks
+
+
 def test_a_script_that_took_the_lock_before_was_refused_when_it_only_looks():
     """Runs of one script that change nothing are refusals once another run of it has made the key."""
     run_ = '"EVALSHA" "aa" "1" "lock:a" "t"'

@@ -74,6 +74,33 @@ def test_many_known_strings(reader, client):
     assert "errorstat_WRONGTYPE" not in client.info("errorstats")
 
 
+@pytest.mark.parametrize("granted", [True, False])
+def test_keys_that_are_gone_cost_one_command_together(reader, server, client, granted):
+    """Many releases between two looks are one EXISTS; without that permission each deadline tells, too."""
+    asked = hold(client, *range(40))
+    keys = {item.key for item in asked}
+    client.delete(*(f"lock:order:{number}" for number in range(20)))
+    if not granted:
+        client.acl_setuser("narrow", enabled=True, nopass=True, keys=["*"], commands=["+@all", "-exists"])
+        dial = Dial(lambda db: server.client(db=db, protocol=3, username="narrow", password="any"))
+        reader = Reader(dial.line(0))
+    client.config_resetstat()
+    for _ in range(2):
+        sample = reader.read(asked, keys.__contains__)
+        assert {key for key, _ in sample.gone} == {item.key for item in asked[:20]}
+        assert len(sample.readings) == 20
+        assert not sample.again
+    stats = client.info("commandstats")
+    if granted:
+        assert stats["cmdstat_exists"]["calls"] == 2
+        assert stats["cmdstat_pexpiretime"]["calls"] == 40
+    else:
+        assert stats["cmdstat_exists"]["rejected_calls"] == 1
+        assert stats["cmdstat_pexpiretime"]["calls"] == 80
+        dial.close()
+        client.acl_deluser("narrow")
+
+
 def test_names_that_were_always_strings_are_read_at_once(reader, client):
     """After a few of a kind, a new key of the kind costs neither TYPE nor MEMORY USAGE; one alone, too."""
     reader.read(hold(client, *range(20)), nothing_known)

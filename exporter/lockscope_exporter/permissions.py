@@ -24,6 +24,7 @@ COMMANDS: dict[str, str] = {
     "pexpiretime": "know when a lock ends",
     "memory|usage": "leave large values alone",
     "mget": "read locks that are strings",
+    "exists": "tell of many keys at once that they are gone",
     "hscan": "read locks that are hashes",
     "zrange": "read locks that are sorted sets",
     "sscan": "read locks that are sets",

@@ -133,6 +133,10 @@ def _look(_: Command, arguments: Sequence[bytes]) -> _Found:
     return (Effect("look", arguments[0]),) if arguments else ()
 
 
+def _look_at_one(_: Command, arguments: Sequence[bytes]) -> _Found:
+    return (Effect("look", arguments[0]),) if len(arguments) == 1 else ()
+
+
 def _all(kind: Kind) -> Callable[[Command, Sequence[bytes]], _Found]:
     return lambda _command, _arguments: (Effect(kind, b""),)
 
@@ -182,9 +186,10 @@ _RULES: dict[bytes, Callable[[Command, Sequence[bytes]], _Found]] = {
     b"flushall": _all("flush_all"),
     b"flushdb": _all("flush_db"),
     b"swapdb": _all("unsure_all"),
-    # What waiters poll with. Readers of many keys and samplers use others (MGET, TYPE, PEXPIRETIME).
+    # What waiters poll with. Readers of many keys and samplers use others (MGET, TYPE, PEXPIRETIME) or
+    # name several keys.
     b"get": _look,
-    b"exists": _look,
+    b"exists": _look_at_one,
     b"ttl": _look,
     b"hget": _look,
     b"hexists": _look,

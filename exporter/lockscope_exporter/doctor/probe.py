@@ -63,6 +63,7 @@ _ON_A_KEY: Mapping[str, tuple[bytes, ...]] = {
     "pexpiretime": (b"PEXPIRETIME", b"%b"),
     "memory|usage": (b"MEMORY", b"USAGE", b"%b"),
     "mget": (b"MGET", b"%b"),
+    "exists": (b"EXISTS", b"%b"),
     "hscan": (b"HSCAN", b"%b", b"0"),
     "zrange": (b"ZRANGE", b"%b", b"0", b"0"),
     "sscan": (b"SSCAN", b"%b", b"0"),

@@ -16,12 +16,14 @@ class Abilities:
         pexpiretime: it knows ``PEXPIRETIME`` (Redis 7.0).
         script: the command that runs a read-only script, ``None`` where scripts are refused.
         memory_usage: ``MEMORY USAGE`` answers.
+        exists: ``EXISTS`` is granted.
         cluster: keys of one command must share a slot.
     """
 
     pexpiretime: bool = True
     script: bytes | None = b"EVAL_RO"
     memory_usage: bool = True
+    exists: bool = True
     cluster: bool = False
 
     @property

@@ -18,7 +18,7 @@ from redis.exceptions import ResponseError
 
 from lockscope_exporter.dialects import plan
 from lockscope_exporter.dialects.model import MAX_MEMBERS, MAX_VALUE, Reading
-from lockscope_exporter.sampling.answers import forbidden, moved, value
+from lockscope_exporter.sampling.answers import forbidden, moved, refused, value
 from lockscope_exporter.sampling.composite import read_composite
 from lockscope_exporter.sampling.wire import pack
 
@@ -206,22 +206,54 @@ class Reader:
         answer = self.line.ask(self._mget(asked))[0]
         if isinstance(answer, ResponseError):
             return list(asked)
-        before = self._values([answer], len(asked))
-        live = [item for item, payload in zip(asked, before, strict=True) if payload is not None]
-        commands = [pack(self.abilities.expiry, item.key) for item in asked]
-        at, answers = self.line.ask_at([*commands, *(self._mget(live) if live else ())])
-        after = dict(zip(live, self._values(answers[len(asked) :], len(live)), strict=True) if live else ())
-        rest = []
-        for item, payload, expires in zip(asked, before, answers[: len(asked)], strict=True):
-            if isinstance(expires, ResponseError):
-                rest.append(item)
-            elif payload is None and expires == _MISSING:
-                sample.gone.append((item.key, at))
-            elif payload is None or expires == _MISSING or after[item] != payload:
+        live: list[tuple[Asked, Any]] = []
+        absent: list[Asked] = []
+        for item, payload in zip(asked, self._values([answer], len(asked)), strict=True):
+            if payload is None:
+                absent.append(item)
+            else:
+                live.append((item, payload))
+        commands = [pack(self.abilities.expiry, item.key) for item, _ in live]
+        if live:
+            commands += self._mget([item for item, _ in live])
+        counted = len(absent) > 1 and self.abilities.exists  # one key alone is what waiters poll
+        if counted:
+            commands.append(pack(b"EXISTS", *(item.key for item in absent)))
+        at, answers = self.line.ask_at(commands)
+        existing = answers.pop() if counted else None
+        rest = self._not_gone(absent, existing, at, sample)
+        after = self._values(answers[len(live) :], len(live)) if live else []
+        for (item, payload), expires, last in zip(live, answers[: len(live)], after, strict=True):
+            if isinstance(expires, ResponseError) or expires == _MISSING or last != payload:
                 rest.append(item)
             else:
                 deadline = self.abilities.deadline(expires, at)
                 sample.readings.append(Reading(item.key, "string", payload, deadline, at))
+        return rest
+
+    def _not_gone(self, absent: Sequence[Asked], existing: Any, at: float, sample: Sample) -> list[Asked]:
+        """File away those of the keys without a string that do not exist; return the others.
+
+        Args:
+            absent: the keys.
+            existing: answer to the question how many of them exist; ``None`` if it was not asked.
+            at: when that was answered, by the server's clock.
+            sample: where they are filed.
+        """
+        if existing == 0:
+            sample.gone += [(item.key, at) for item in absent]
+            return []
+        if refused(existing):
+            self.abilities.exists = False
+        if not absent:
+            return []
+        at, answers = self.line.ask_at([pack(self.abilities.expiry, item.key) for item in absent])
+        rest = []
+        for item, expires in zip(absent, answers, strict=True):
+            if expires == _MISSING:
+                sample.gone.append((item.key, at))
+            else:
+                rest.append(item)
         return rest
 
     def _expected(self, item: Asked) -> bool:
