@@ -365,6 +365,24 @@ def test_killed_holder_is_orphaned_within_two_seconds(
     assert f"{found.holder.host}/{worker.popen.pid} of invoice.generate" in found.evidence[0]
 
 
+def test_what_was_ready_stays_ready_whoever_comes_and_dies(
+    server: RedisServer, source: Source, holding: list[Holding]
+) -> None:
+    """A worker that nobody knows yet takes back no readiness: an exporter would vanish from its balancer."""
+    ready = []
+
+    def orphaned() -> bool:
+        ready.append(source.ready())
+        found = state(source, "a")
+        return found is not None and found.state == "orphaned"
+
+    worker = Holding(server.url, "a")
+    holding.append(worker)
+    worker.kill()
+    wait_until(orphaned, what="orphaned")
+    assert all(ready)
+
+
 def test_reader_that_comes_later_finds_the_orphan(server: RedisServer, holding: list[Holding]) -> None:
     """A command that starts after the death knows it as soon as it is ready: the token proves presence."""
     worker, living = Holding(server.url, "dead"), Holding(server.url, "living")

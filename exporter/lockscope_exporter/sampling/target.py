@@ -86,6 +86,7 @@ class TargetMirror:
         self._retired: list[Node] = []
         self._layout: Layout | None = None
         self._error = "not sampled yet"
+        self._settled = False
         self._looked = threading.Event()
         self._look_now = threading.Event()
         self._stopping = threading.Event()
@@ -118,12 +119,16 @@ class TargetMirror:
             node.join()
 
     def settled(self) -> bool:
-        """Tell whether every node was sampled completely once, or found unreachable."""
+        """Tell whether every node was sampled completely once, or found unreachable; once so, always so."""
+        if self._settled:
+            return True
         if not self._looked.is_set() or not all(n.settled.is_set() for n in tuple(self._nodes.values())):
             return False
         with self.shared.guard:
             ledger = self.shared.ledger
-            return self.attendance.settled(ledger.workers(), time.monotonic(), ledger.holders)
+            # Workers that come later are nobody's first sample: what is known is served meanwhile.
+            self._settled = self.attendance.settled(ledger.workers(), time.monotonic(), ledger.holders)
+        return self._settled
 
     def known(self) -> bool:
         """Tell whether any node answers, so that what is live is known."""
