@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -58,6 +59,13 @@ def test_a_lock_of_a_holder_that_left_is_orphaned_and_says_who_and_for_how_long(
     assert state == "orphaned"
     assert evidence[0] == "holder web-3/4121 of invoice.generate left 2.1 s ago; frees itself in 41 s"
     assert "presence" in evidence[1]
+
+
+def test_the_lock_of_a_vanished_host_does_not_claim_that_a_connection_was_closed():
+    """What is known of the connection takes the place of what usually proves a death."""
+    why = "its presence connection has been silent for over 5 min: its host has vanished"
+    state, evidence = classify(facts(holders=(replace(GONE, doubt=why),)))
+    assert (state, evidence[1]) == ("orphaned", why)
 
 
 def test_an_orphaned_lock_that_never_expires_says_so():

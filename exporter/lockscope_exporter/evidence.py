@@ -135,7 +135,7 @@ def _orphaned(facts: Facts) -> tuple[str, ...]:
     else:
         first = f"all {len(facts.holders)} holders are gone, the last, {holder_name(last)},{left}"
         first = f"{first}; {_frees(facts)}"
-    proof = "its connection that shows presence is closed" if last.worker else ""
+    proof = last.doubt or ("its connection that shows presence is closed" if last.worker else "")
     return _sentences(first, proof, _for_how_long(facts), facts.note)
 
 

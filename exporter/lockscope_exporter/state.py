@@ -32,7 +32,8 @@ class Holder:
         until: unix time in seconds when this holder loses its hold by itself, where holders end one by one.
         namespace: the PID namespace of the process and the boot of its host, see ``tokens.Owner``.
         born: when the process started, in clock ticks since that boot.
-        doubt: why it is not known to be gone although its presence connection is closed; else empty.
+        doubt: why it is not known to be gone although its presence connection is closed or silent, or why it
+            is although that is open; else empty.
     """
 
     token: bytes

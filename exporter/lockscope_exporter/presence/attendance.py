@@ -37,7 +37,8 @@ class Standing(NamedTuple):
     Attributes:
         alive: ``alive``, ``gone`` or ``unknown``.
         since: unix time in seconds since when it is gone; ``None`` if it was gone before anybody looked.
-        doubt: why it is not called gone although its presence connection is closed; else empty.
+        doubt: why it is not called gone although its presence connection is closed or silent, or why it is
+            although that is open; else empty.
     """
 
     alive: Life
@@ -47,6 +48,11 @@ class Standing(NamedTuple):
 
 _ALIVE = Standing("alive")
 _UNKNOWN = Standing("unknown")
+_SILENCE = "its presence connection has been silent for over"
+_SILENT_FOR_NOW = Standing(
+    "unknown", doubt=f"{_SILENCE} {SILENT:.0f} s: it is paused, or its host has vanished"
+)
+_VANISHED = f"{_SILENCE} {VANISHED / 60:.0f} min: its host has vanished"
 
 
 @dataclass(slots=True)
@@ -317,10 +323,10 @@ class Attendance:
         if worker.idle < SILENT:
             return _ALIVE
         if worker.idle < VANISHED:
-            return _UNKNOWN
+            return _SILENT_FOR_NOW
         if self._runs(holder):
             return Standing("unknown", doubt=f"its presence connection is silent, but {_still(holder.pid)}")
-        return Standing("gone", unix - worker.idle)
+        return Standing("gone", unix - worker.idle, _VANISHED)
 
     def _away_since(self, worker: _Worker, now: float) -> float | None:
         if self._lost or self._refused or now < self._quiet_until:
