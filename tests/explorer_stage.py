@@ -190,10 +190,14 @@ def start_prometheus(folder: Folder, *targets: int) -> str:
 
 
 def start_explorer(
-    folder: Folder, redis_url: str, *options: str, env: Mapping[str, str] | None = None
+    folder: Folder,
+    redis_url: str,
+    *options: str,
+    env: Mapping[str, str] | None = None,
+    port: int | None = None,
 ) -> str:
     """Start ``lockscope explore`` as a user would; return its URL."""
-    port = free_port()
+    port = port or free_port()
     command = [sys.executable, "-m", "lockscope_exporter", "explore", "--redis-url", redis_url]
     process = folder.start("explorer", [*command, "--port", str(port), *options], env=env)
     url = f"http://127.0.0.1:{port}"

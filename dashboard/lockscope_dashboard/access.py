@@ -23,12 +23,14 @@ class Access(NamedTuple):
         user: their name, for the audit trail.
         why_not: what stands against it, as a sentence.
         sign_in: signing in may help.
+        signed_in: they have signed in, and may sign out.
     """
 
     allowed: bool
     user: str
     why_not: str = ""
     sign_in: bool = False
+    signed_in: bool = False
 
 
 def decide(settings: Settings, user: Mapping[str, Any], address: str | None) -> Access:
@@ -51,9 +53,13 @@ def decide(settings: Settings, user: Mapping[str, Any], address: str | None) -> 
     if user["is_logged_in"] is not True:
         return _no("sign in to free locks")._replace(sign_in=True)
     name = next((str(user[claim]) for claim in NAMES if user.get(claim)), "somebody without a name")
+    return _signed_in(wanted, name, roles(user))._replace(signed_in=True)
+
+
+def _signed_in(wanted: set[str], name: str, has: set[str]) -> Access:
     if not wanted:
         return _no("no role may free locks; name some in LOCKSCOPE_RELEASE_ROLES", name)
-    if wanted & roles(user):
+    if wanted & has:
         return Access(allowed=True, user=name)
     return _no(f"of the roles that may free locks, {name} has none", name)
 

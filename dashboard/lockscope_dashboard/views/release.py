@@ -58,6 +58,8 @@ def offer(params: Mapping[str, str]) -> None:
     found: Seen | None = st.session_state.get(SEEN)
     if found is not None and found.params != params:
         forget()
+    if access.signed_in:
+        sign_out(access.user)
     if access.allowed:
         st.button(
             "Release this lock …",
@@ -80,6 +82,14 @@ def sign_in() -> None:
         st.login()
     except StreamlitAuthError as error:
         st.warning(f"**Signing in is not possible.** {literal(' '.join(str(error).split()))}")
+
+
+def sign_out(user: str) -> None:
+    """Say who is signed in, and offer to end that: a browser may be shared."""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(f"Signed in as {literal(user)}.", width="content")
+        if st.button("Sign out", key="sign-out", type="tertiary"):
+            st.logout()
 
 
 def _see(params: Mapping[str, str]) -> None:
