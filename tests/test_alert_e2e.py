@@ -1,6 +1,7 @@
 """Real faults, from Redis to the webhook: each raises its alert, its repair resolves it, health raises none.
 
-The windows of the rules are a hundredth of what is shipped; the expressions are the same.
+The windows of the rules are a hundredth of what is shipped; the expressions are the same. Only what says that
+an exporter is down waits for as many scrapes as shipped: see ``scrapes_to_wait``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from lockscope_exporter.alerts import RuleOptions
+from lockscope_exporter.alerts import RuleOptions, compile_rules
+from lockscope_exporter.alerts.promql import duration_seconds
 from lockscope_exporter.shipped import folder, write_rules
 from monitoring import AlertmanagerServer, PrometheusServer, WebhookReceiver, ready
 from servers import Process, RedisServer, free_port, wait_until
@@ -28,6 +30,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 SCALE = 1 / 100
 TEN_MINUTES = 600 * SCALE
+SCRAPE, SHIPPED_SCRAPE = 0.5, 15  # seconds between two scrapes
 SCRAPED = (
     "healthy",
     "hold",
@@ -79,6 +82,30 @@ EXPECTED = {
 }
 
 
+def scrapes_to_wait(rules: Path) -> None:
+    """Let the alert that an exporter is down wait for as many scrapes as shipped.
+
+    Scrapes are not a hundred times as frequent, so a hundredth of its two minutes is two late scrapes of a
+    busy machine. While it fires, Alertmanager mutes what is said of locks, and never tells that one of those
+    alerts is resolved if it ends meanwhile.
+    """
+    name = "RedisLockExporterDown"
+    waits = [
+        duration_seconds(rule["for"]) / SHIPPED_SCRAPE * SCRAPE
+        for group in compile_rules()[1]
+        for rule in group["rules"]
+        if rule["alert"] == name
+    ]
+    assert waits
+    for path in rules.glob("*.yml"):
+        document = yaml.safe_load(path.read_text())
+        for rule in (rule for group in document["groups"] for rule in group["rules"]):
+            if rule.get("alert") == name:
+                rule["for"] = f"{waits.pop(0) * 1000:.0f}ms"
+        path.write_text(yaml.safe_dump(document))
+    assert not waits
+
+
 class World:
     """Three Redis servers, exporters, workers, Prometheus, Alertmanager and a receiver."""
 
@@ -93,6 +120,7 @@ class World:
         self.alertmanager = AlertmanagerServer(path / "alertmanager", self._routing())
         options = RuleOptions(window_scale=SCALE, visibility_timeouts={"lock:queue:*": 2})
         write_rules(path / "rules", options)
+        scrapes_to_wait(path / "rules")
         exporters = [
             {"job_name": f"lockscope-{name}", "static_configs": [{"targets": [self.address(name)]}]}
             for name in EXPORTERS
@@ -103,7 +131,7 @@ class World:
             path / "prometheus",
             [*exporters, workers],
             rules=str(path / "rules" / "*.yml"),
-            interval="500ms",
+            interval=f"{round(SCRAPE * 1000)}ms",
             alertmanager=self.alertmanager.address,
         )
         for name in EXPORTERS:
