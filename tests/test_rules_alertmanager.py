@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import urllib.request
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ import pytest
 import yaml
 
 from lockscope_exporter.alerts import ALERT_NAMES, compile_rules
-from monitoring import AlertmanagerServer
+from monitoring import AlertmanagerServer, WebhookReceiver
 from servers import wait_until
 
 if TYPE_CHECKING:
@@ -89,6 +90,16 @@ def alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Alertmana
     server.close()
 
 
+def send(alertmanager: AlertmanagerServer, alerts: list[dict[str, Any]]) -> None:
+    """Send alerts as Prometheus does."""
+    request = urllib.request.Request(
+        f"http://{alertmanager.address}/api/v2/alerts",
+        json.dumps(alerts).encode(),
+        {"Content-Type": "application/json"},
+    )
+    urllib.request.urlopen(request, timeout=5).close()
+
+
 LOCK = {"job": "lockscope", "target": "default", "db": "0"}
 WORK = {"job": "workers"}
 
@@ -146,11 +157,7 @@ def test_consequences_are_muted(
     # A cluster and a prefix of its own keep each case from muting another's alerts.
     mark = f"c{abs(hash(json.dumps([cause, muted])))}"
     sent = [{**labels, "cluster": mark, "prefix": f"lock:{mark}:*"} for labels in (cause, muted, apart)]
-    body = json.dumps([{"labels": labels} for labels in sent]).encode()
-    request = urllib.request.Request(
-        f"http://{alertmanager.address}/api/v2/alerts", body, {"Content-Type": "application/json"}
-    )
-    urllib.request.urlopen(request, timeout=5).close()
+    send(alertmanager, [{"labels": labels} for labels in sent])
 
     def state(labels: dict[str, str]) -> Any:
         found = [alert for alert in alertmanager.alerts() if alert["labels"] == labels]
@@ -159,3 +166,39 @@ def test_consequences_are_muted(
     wait_until(lambda: state(sent[1]) == "suppressed", what=f"{muted['alertname']} muted")
     wait_until(lambda: state(sent[0]) == "active")
     wait_until(lambda: state(sent[2]) == "active")
+
+
+def test_what_ends_while_it_is_muted_is_not_told_as_resolved(tmp_path: Path) -> None:
+    """As the example and a runbook say: a page stays open whose alert ended while its exporter was down."""
+    receiver = WebhookReceiver()
+    document = yaml.safe_load(CONFIGURATION.read_text(encoding="utf-8"))
+    document["route"] |= {"group_wait": "100ms", "group_interval": "200ms"}
+    for each in document["receivers"]:
+        each["webhook_configs"] = [{"url": receiver.url, "send_resolved": True}]
+    path = tmp_path / "alertmanager.yml"
+    path.write_text(yaml.safe_dump(document))
+    server = AlertmanagerServer(tmp_path / "alertmanager", path)
+
+    def told() -> dict[str, str]:
+        return {name.removeprefix("RedisLock"): status for (name, _), status in receiver.statuses.items()}
+
+    try:
+        page = labels_of("RedisLockOrphanedBlocking", **LOCK)
+        other, later = labels_of("RedisLockBackendErrors", **WORK), labels_of("RedisLockNoTTL", **LOCK)
+        down = labels_of("RedisLockExporterDown", reason="scrape", job="lockscope", target="default")
+        send(server, [{"labels": page}])
+        wait_until(lambda: told() == {"OrphanedBlocking": "firing"})
+        send(server, [{"labels": down}])
+        wait_until(lambda: told().get("ExporterDown") == "firing")
+        send(server, [{"labels": page, "endsAt": datetime.now(UTC).isoformat()}, {"labels": other}])
+        # Two notifications of another alert lie as far apart as two of each, so the page's was due by then.
+        wait_until(lambda: told().get("BackendErrors") == "firing")
+        send(server, [{"labels": other, "endsAt": datetime.now(UTC).isoformat()}])
+        wait_until(lambda: told()["BackendErrors"] == "resolved")
+        send(server, [{"labels": down, "endsAt": datetime.now(UTC).isoformat()}, {"labels": later}])
+        wait_until(lambda: told()["ExporterDown"] == "resolved")
+        wait_until(lambda: told().get("NoTTL") == "firing")  # nothing is muted any more
+        assert told()["OrphanedBlocking"] == "firing"
+    finally:
+        server.close()
+        receiver.close()
