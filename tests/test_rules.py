@@ -13,6 +13,7 @@ import pytest
 import yaml
 from grafana.generate.cases import CASES
 from grafana.generate.cases.kit import KINDS
+from grafana.generate.pages import recorded_series_of
 
 from lockscope.catalog import BY_NAME
 from lockscope_exporter.alerts import (
@@ -35,6 +36,7 @@ SHIPPED = [
 ]
 ALERTS = [rule for rule in SHIPPED if "alert" in rule]
 RECORDS = [rule for rule in SHIPPED if "record" in rule]
+RECORDED_AT_MOST = 59  # series for each prefix
 NAMES = (
     "AcquireFailureSpike",
     "BackendErrors",
@@ -205,6 +207,34 @@ def test_recorded_series_are_defined_and_used() -> None:
     )
     assert {name for name in read if "(" not in name} - {"prefix_job_type_outcome:redis_lock_"} <= recorded
     assert recorded <= read | set(re.findall(r"\b[a-z_]+:redis_lock_\w+:\w+", boards))
+
+
+def test_recorded_series_of_a_prefix_are_as_few_as_documented() -> None:
+    """One prefix of one job type and one process makes at most the recorded series that the page says."""
+    of = {rule["record"]: recorded_series_of(rule["record"], rule["expr"]) for rule in RECORDS}
+    outcomes = "prefix_job_type_outcome:redis_lock"
+    assert of[f"{outcomes}_acquire:increase10m"] == 4
+    assert (of[f"{outcomes}_renew:increase10m"], of[f"{outcomes}_renew_failed:increase10m"]) == (1, 2)
+    assert of["instance_prefix_outcome:redis_lock_acquire:increase5m"] == 3
+    assert of["prefix_how:redis_lock_observed_ended:increase10m"] == 2
+    assert of["prefix_outcome:redis_lock_idempotency:increase30m"] == 4
+    assert of["prefix:redis_lock_waiters:sum"] == 1
+    total = sum(count for name, count in of.items() if not name.startswith("instance:"))
+    assert total <= RECORDED_AT_MOST
+    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
+    assert f"| recording rules | {total} for each prefix (one job type, one process) |" in page
+
+
+def test_shares_of_half_hours_add_up_as_many_as_their_windows_hold() -> None:
+    """A share over 2 hours adds up four half hours, on Prometheus 2 and 3: none lies on the window's edge."""
+    half_hour = duration_seconds("30m")
+    shares = [rule for rule in RECORDS if re.search("acquire_failed:ratio(?!10m)", rule["record"])]
+    assert len(shares) == 4
+    for rule in shares:
+        named = duration_seconds(rule["record"].rpartition("ratio")[2])
+        for inside in re.findall(r"increase30m\[(\w+)\]", rule["expr"]):
+            assert duration_seconds(inside) % half_hour != 0
+            assert duration_seconds(inside) // half_hour + 1 == named / half_hour
 
 
 def test_rules_run_on_prometheus_2_and_3() -> None:

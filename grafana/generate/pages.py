@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
-from lockscope.catalog import CATALOG, Metric
+from lockscope.catalog import BY_NAME, CATALOG, Metric
 from lockscope_exporter.alerts import GROUPS, THRESHOLDS, Alert, RuleOptions, compile_rules
 
 if TYPE_CHECKING:
@@ -82,22 +83,34 @@ def _cardinality() -> list[str]:
     return ["## How many series", "", _SERIES_INTRODUCTION, "", *head, *table, ""]
 
 
-_VALUES_OF_LEVEL = {"outcome": 4, "how": 4, "state": 5, "reason": 1}
+_COUNTER = re.compile(r'(redis_lock_\w+_total)(?:\{\w+(!?=)~?"([^"]*)"\})?')
 
 
 def _recorded_count() -> int:
-    """Return the recorded series for one prefix of one job type, taken by one worker."""
-    total = 0
-    for name in _records():
-        level = name.split(":")[0]
-        if level == "instance":
-            continue
-        count = 1
-        for label, values in _VALUES_OF_LEVEL.items():
-            if label in level:
-                count *= values
-        total += count
-    return total
+    """Return the recorded series for one prefix of one job type, taken by one worker: at most so many."""
+    return sum(
+        recorded_series_of(rule["record"], rule["expr"])
+        for group in compile_rules()[0]
+        for rule in group["rules"]
+        if not rule["record"].startswith("instance:")
+    )
+
+
+def recorded_series_of(name: str, expr: str) -> int:
+    """Return the series that a recording rule makes for one prefix of one job type, at most.
+
+    Args:
+        name: its name, whose level may end with a label that tells kinds of events apart.
+        expr: its PromQL, which may choose some values of that label.
+    """
+    level, metric, _ = name.split(":")
+    label = level.rpartition("_")[2]
+    found = _COUNTER.search(expr)
+    counter, operator, chosen = found.groups() if found else (f"{metric}_total", None, None)
+    values = BY_NAME[counter].values.get(label) if counter in BY_NAME else None
+    if values is None or operator is None:
+        return len(values or "1")
+    return sum((value in chosen.split("|")) == (operator == "=") for value in values)
 
 
 def _records() -> Iterator[str]:

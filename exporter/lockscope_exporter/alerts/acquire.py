@@ -16,7 +16,10 @@ ACQUIRE = Group(
               and prefix_job_type:redis_lock_acquire_failed:increase10m >= ${acquire_failures}
             )
             unless prefix_job_type:redis_lock_acquire_failed:ratio10m
-              <= on ($by, prefix) group_left () (${spike_factor} * prefix:redis_lock_acquire_failed:ratio1d)
+              <= on ($by, prefix) group_left () (
+                ${spike_factor}
+                * last_over_time(prefix:redis_lock_acquire_failed:ratio1d[1h] offset 1h)
+              )
             """,
             pending="2m",
             keep="5m",
@@ -36,13 +39,13 @@ ACQUIRE = Group(
             (
               sum by ($by, prefix) (
                 {
-                  __name__=~"prefix_job_type_outcome:redis_lock_(acquire|renew|release):increase10m",
+                  __name__=~"prefix_job_type_outcome:redis_lock_(acquire|(renew|release)(_failed)?):increase10m",
                   outcome="error"
                 }
               ) >= ${errors}
             )
             / sum by ($by, prefix) (
-              {__name__=~"prefix_job_type_outcome:redis_lock_(acquire|renew|release):increase10m"}
+              {__name__=~"prefix_job_type_outcome:redis_lock_(acquire|(renew|release)(_failed)?):increase10m"}
             )
             > ${error_ratio}
             """,

@@ -13,10 +13,12 @@ LEASE = Group(
             expr="""
             (
               sum by ($by, prefix, job_type) (
-                prefix_job_type_outcome:redis_lock_renew:increase10m{outcome=~"lost|error"}
+                prefix_job_type_outcome:redis_lock_renew_failed:increase10m
               ) >= ${renew_failures}
             )
-            / sum by ($by, prefix, job_type) (prefix_job_type_outcome:redis_lock_renew:increase10m)
+            / sum by ($by, prefix, job_type) (
+              {__name__=~"prefix_job_type_outcome:redis_lock_(renew|renew_failed):increase10m"}
+            )
             > ${renew_failure_ratio}
             """,
             keep="5m",
@@ -33,7 +35,10 @@ LEASE = Group(
             severity="warning",
             expr="""
             sum by ($by, prefix, job_type) (
-              {__name__=~"prefix_job_type_outcome:redis_lock_(renew|release):increase10m", outcome="lost"}
+              {
+                __name__=~"prefix_job_type_outcome:redis_lock_(renew|release)_failed:increase10m",
+                outcome="lost"
+              }
             ) > 0
             """,
             keep="10m",
@@ -53,10 +58,12 @@ LEASE = Group(
             expr="""
             (
               sum by ($by, prefix, job_type) (
-                prefix_job_type_outcome:redis_lock_release:increase10m{outcome=~"lost|error"}
+                prefix_job_type_outcome:redis_lock_release_failed:increase10m
               ) >= ${release_failures}
             )
-            / sum by ($by, prefix, job_type) (prefix_job_type_outcome:redis_lock_release:increase10m)
+            / sum by ($by, prefix, job_type) (
+              {__name__=~"prefix_job_type_outcome:redis_lock_(release|release_failed):increase10m"}
+            )
             > ${release_failure_ratio}
             """,
             keep="5m",

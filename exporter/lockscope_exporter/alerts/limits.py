@@ -34,7 +34,14 @@ def limits(options: RuleOptions) -> Group:
             Record("instance_prefix:redis_lock_acquire_objective:ratio", "\nor ".join(objective)),
             Record(
                 "prefix:redis_lock_acquire_objective:ratio",
-                "max by ($by, prefix) (instance_prefix:redis_lock_acquire_objective:ratio)",
+                # Only of families that failed in the longest window: the others burn nothing.
+                """
+                max by ($by, prefix) (instance_prefix:redis_lock_acquire_objective:ratio)
+                and on ($by, prefix) (
+                  present_over_time(prefix:redis_lock_acquire_failed:increase5m[1h])
+                  or present_over_time(prefix:redis_lock_acquire_failed:increase30m[3d])
+                )
+                """,
             ),
             Record("prefix:redis_lock_visibility_timeout:seconds", "\nor ".join(timeout)),
         ),

@@ -19,6 +19,12 @@ HALF_HOURS_INTERVAL = "30m"
 SHARE_OF_SAMPLE = 0.4
 
 
+def keys_in(state: str) -> str:
+    """Return the number of locks in a state, of families that have one."""
+    family = "$by, target, db, prefix"
+    return f'max by ({family}) (sum by ({family}, instance) (redis_lock_keys{{state="{state}"}} > 0))'
+
+
 def _events(level: str, metric: str, by: str) -> Record:
     return Record(
         f"{level}:{metric}:increase10m",
@@ -30,14 +36,37 @@ def _events(level: str, metric: str, by: str) -> Record:
     )
 
 
+def _failed(metric: str, success: str) -> Record:
+    return Record(
+        f"prefix_job_type_outcome:{metric}_failed:increase10m",
+        f"""
+        sum by ($by, prefix, job_type, outcome) (
+          events({metric}_total{{outcome!="{success}"}}[10m])
+        )
+        """,
+    )
+
+
+def _succeeded(metric: str, success: str) -> Record:
+    return Record(
+        f"prefix_job_type_outcome:{metric}:increase10m",
+        f"""
+        sum by ($by, prefix, job_type, outcome) (
+          events({metric}_total{{outcome="{success}"}}[10m])
+        )
+        and on ($across) prefix:redis_lock_troubled:group
+        """,
+    )
+
+
 EVENTS = Group(
     "lockscope.events",
     (
         met("10m"),
         met("5m"),
         _events("prefix_job_type_outcome", "redis_lock_acquire", "prefix, job_type, outcome"),
-        _events("prefix_job_type_outcome", "redis_lock_renew", "prefix, job_type, outcome"),
-        _events("prefix_job_type_outcome", "redis_lock_release", "prefix, job_type, outcome"),
+        _failed("redis_lock_renew", "renewed"),
+        _failed("redis_lock_release", "released"),
         Record(
             "prefix_job_type:redis_lock_acquire_failed:increase10m",
             """
@@ -56,6 +85,20 @@ EVENTS = Group(
             """,
         ),
         Record("prefix:redis_lock_waiters:sum", "sum by ($by, prefix) (redis_lock_waiters)"),
+        # Where something failed, or somebody waits: only there does an alert ask for what went well.
+        Record(
+            "prefix:redis_lock_troubled:group",
+            """
+            group by ($across) (prefix:redis_lock_waiters:sum > 0)
+            or group by ($across) (prefix_job_type:redis_lock_acquire_failed:increase10m)
+            or group by ($across) (
+              {__name__=~"prefix_job_type_outcome:redis_lock_(renew|release)_failed:increase10m"}
+            )
+            """,
+        ),
+        _succeeded("redis_lock_renew", "renewed"),
+        _succeeded("redis_lock_release", "released"),
+        Record("prefix:redis_lock_keys_orphaned:max", keys_in("orphaned")),
     ),
 )
 
@@ -82,6 +125,7 @@ SLOW_EVENTS = Group(
             / sum by ($by, prefix) (prefix_job_type_outcome:redis_lock_idempotency:increase10m)
             """,
         ),
+        # Of families whose locks are released at all.
         Record(
             "prefix:redis_lock_observed_expired:ratio10m",
             """
@@ -91,6 +135,7 @@ SLOW_EVENTS = Group(
             / sum by ($by, target, db, prefix) (
               prefix_how:redis_lock_observed_ended:increase10m{how=~"expired|released"}
             )
+            and sum_over_time(prefix:redis_lock_observed_released:increase30m[1d]) > 0
             """,
         ),
     ),
@@ -117,17 +162,6 @@ ACQUIRES = Group(
             """
             sum by ($by, prefix) (
               instance_prefix_outcome:redis_lock_acquire:increase5m{outcome=~"timeout|error"}
-            )
-            """,
-        ),
-        # Only of families that failed in the longest window: the others burn nothing.
-        Record(
-            "prefix:redis_lock_acquire_budget:ratio",
-            """
-            (1 - prefix:redis_lock_acquire_objective:ratio)
-            and on ($by, prefix) (
-              present_over_time(prefix:redis_lock_acquire_failed:increase5m[1h])
-              or present_over_time(prefix:redis_lock_acquire_failed:increase30m[3d])
             )
             """,
         ),
@@ -177,11 +211,35 @@ def _half_hour_ended(how: str) -> Record:
     )
 
 
+def _failed_share(window: str, inside: str) -> Record:
+    """Return the rule that records the share of acquires that failed, of families that failed at all.
+
+    It adds up half hours, so it only changes with the next of them. ``inside`` is a quarter of an hour less
+    than the window: as many half hours, whether or not what lies at its very beginning counts, which differs
+    between Prometheus 2 and 3.
+    """
+    return Record(
+        f"prefix:redis_lock_acquire_failed:ratio{window}",
+        f"""
+        sum_over_time(prefix:redis_lock_acquire_failed:increase30m[{inside}])
+        / sum_over_time(prefix:redis_lock_acquire_valid:increase30m[{inside}])
+        or 0 * prefix:redis_lock_acquire_objective:ratio
+        """,
+    )
+
+
+# The last half hour's sample, also where that of one half hour was missed.
+LAST_HALF_HOUR = "1h"
+
 HALF_HOURS = Group(
     "lockscope.half-hours",
     (
         _half_hour("prefix:redis_lock_acquire_valid"),
         _half_hour("prefix:redis_lock_acquire_failed"),
+        _failed_share("2h", "105m"),
+        _failed_share("6h", "345m"),
+        _failed_share("1d", "1425m"),
+        _failed_share("3d", "4305m"),
         _half_hour_of(
             "prefix_outcome:redis_lock_idempotency",
             "prefix, outcome",
@@ -206,13 +264,6 @@ HISTORY = Group(
     "lockscope.history",
     (
         # What each family is used to: the day before without the last hour, or trouble would be its own norm.
-        Record(
-            "prefix:redis_lock_acquire_failed:ratio1d",
-            """
-            sum_over_time(prefix:redis_lock_acquire_failed:increase30m[1d] offset 1h)
-            / sum_over_time(prefix:redis_lock_acquire_valid:increase30m[1d] offset 1h)
-            """,
-        ),
         Record(
             "prefix:redis_lock_idempotency_duplicate:ratio1d",
             """

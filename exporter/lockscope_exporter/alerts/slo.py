@@ -8,7 +8,7 @@ ticket.
 from __future__ import annotations
 
 from lockscope_exporter.alerts.model import Alert, Group, Severity
-from lockscope_exporter.alerts.recording import ACQUIRES_INTERVAL, SHARE_OF_SAMPLE
+from lockscope_exporter.alerts.recording import ACQUIRES_INTERVAL, LAST_HALF_HOUR, SHARE_OF_SAMPLE
 
 # (severity, long window, short window, burn factor)
 WINDOWS: tuple[tuple[Severity, str, str, float], ...] = (
@@ -17,18 +17,19 @@ WINDOWS: tuple[tuple[Severity, str, str, float], ...] = (
     ("warning", "1d", "2h", 3),
     ("warning", "3d", "6h", 1),
 )
-# What wakes someone adds up samples of every two minutes; a ticket may come half an hour later.
-_GROWTH: dict[Severity, str] = {"critical": "increase5m", "warning": "increase30m"}
 
 
 def _burn(severity: Severity, long: str, short: str, factor: float) -> Alert:
     def ratio(window: str) -> str:
+        # What wakes someone adds up samples of every two minutes; a ticket may come half an hour later.
+        if severity == "warning":
+            return f"last_over_time(prefix:redis_lock_acquire_failed:ratio{window}[{LAST_HALF_HOUR}])"
         return (
-            f"sum_over_time(prefix:redis_lock_acquire_failed:{_GROWTH[severity]}[{window}])"
-            f" / sum_over_time(prefix:redis_lock_acquire_valid:{_GROWTH[severity]}[{window}])"
+            f"sum_over_time(prefix:redis_lock_acquire_failed:increase5m[{window}])"
+            f" / sum_over_time(prefix:redis_lock_acquire_valid:increase5m[{window}])"
         )
 
-    budget = f"({factor:g} * prefix:redis_lock_acquire_budget:ratio)"
+    budget = f"({factor:g} * (1 - prefix:redis_lock_acquire_objective:ratio))"
     return Alert(
         name="RedisLockAcquireSLOBurn",
         severity=severity,

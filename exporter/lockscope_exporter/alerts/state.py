@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from lockscope_exporter.alerts.model import Alert, Group
-
-
-def _keys(state: str) -> str:
-    family = "$by, target, db, prefix"
-    return f'max by ({family}) (sum by ({family}, instance) (redis_lock_keys{{state="{state}"}} > 0))'
-
+from lockscope_exporter.alerts.recording import keys_in
 
 STATE = Group(
     "lockscope.state",
@@ -33,7 +28,7 @@ STATE = Group(
         Alert(
             name="RedisLockNoTTL",
             severity="warning",
-            expr=_keys("no_ttl"),
+            expr=keys_in("no_ttl"),
             pending="1m",
             keep="2m",
             about="state",
@@ -47,7 +42,7 @@ STATE = Group(
         Alert(
             name="RedisLockOrphaned",
             severity="warning",
-            expr=_keys("orphaned"),
+            expr="prefix:redis_lock_keys_orphaned:max",
             pending="1m",
             keep="5m",
             about="state",
@@ -61,8 +56,8 @@ STATE = Group(
         Alert(
             name="RedisLockOrphanedBlocking",
             severity="critical",
-            expr=_keys("orphaned")
-            + """
+            expr="""
+            prefix:redis_lock_keys_orphaned:max
             and on ($across) (
               sum by ($across) (prefix:redis_lock_waiters:sum) > 0
               or sum by ($across) (
@@ -83,7 +78,7 @@ STATE = Group(
         Alert(
             name="RedisLockStalled",
             severity="warning",
-            expr=_keys("stalled"),
+            expr=keys_in("stalled"),
             pending="1m",
             keep="5m",
             about="state",
@@ -103,7 +98,6 @@ STATE = Group(
               and sum by ($by, target, db, prefix) (
                 prefix_how:redis_lock_observed_ended:increase10m{how="expired"}
               ) >= ${expired}
-              and sum_over_time(prefix:redis_lock_observed_released:increase30m[1d]) > 0
             )
             unless prefix:redis_lock_observed_expired:ratio10m
               <= ${spike_factor} * prefix:redis_lock_observed_expired:ratio1d
