@@ -6,6 +6,7 @@ reading every lock once, is done or begun here before the server listens.
 
 from __future__ import annotations
 
+import gc
 import threading
 
 from streamlit.web.cli import main
@@ -29,5 +30,6 @@ def warm_up() -> None:
 
 
 if __name__ == "__main__":
+    gc.freeze()  # what was imported stays for good: no search for garbage need look at it
     threading.Thread(target=warm_up, name="warm-up", daemon=True).start()
     main(prog_name="streamlit")
