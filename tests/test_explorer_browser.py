@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import expect, sync_playwright
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 import lockscope_dashboard
 from explorer_stage import HOLDER, SCENE, WAITER, WORKER, Folder, start_explorer, start_prometheus
@@ -212,6 +213,64 @@ def test_filters_sort_and_pages_live_in_the_address(page, explorer, client):
     until(lambda: keys(page)[:1] == ["lock:order:59"], "sorted the other way round")
 
 
+SAID = """window.said = [];
+const push = history.pushState.bind(history);
+history.pushState = (state, title, url) => { window.said.push(String(url)); push(state, title, url); };"""
+
+
+@pytest.fixture
+def late(page):
+    """Give a function that hands the tab an address which a refresh, asked for before a click, comes with."""
+    streams = []
+
+    def relay(stream):
+        streams.append(stream)
+        stream.connect_to_server()
+
+    def come(address):
+        message = ForwardMsg()
+        message.page_info_changed.query_string = address
+        streams[-1].send(message.SerializeToString())
+        until(
+            lambda: any(said.endswith(f"?{address}") for said in page.evaluate("window.said")),
+            f"{address} said",
+        )
+
+    page.route_web_socket(re.compile("_stcore/stream"), relay)
+    page.add_init_script(SAID)
+    return come
+
+
+def test_address_that_a_late_refresh_sets_back_is_put_right(page, explorer, client, late):
+    """An address that comes late has lost what was clicked and typed since; the next refresh mends it all."""
+    for number in range(3):
+        hold(client, f"lock:order:{number}")
+        hold(client, f"lock:mail:{number}")
+    page.goto(f"{explorer}/?refresh=1+s&prefix=lock:mail:*&sort=key")
+    shows(page, *(f"lock:mail:{number}" for number in range(3)))
+    page.get_by_placeholder("key, holder, job").fill("mail:1")
+    page.keyboard.press("Enter")
+    shows(page, "lock:mail:1")
+    whole = {"refresh": "1 s", "prefix": "lock:mail:*", "sort": "key", "q": "mail:1"}
+    says(page, **whole)
+    late("refresh=1+s&sort=key")
+    says(page, **whole)
+    shows(page, "lock:mail:1")
+
+
+def test_refresh_control_leaves_the_list_as_it_is(page, explorer, client, late):
+    """What is filtered stays when the interval is chosen, even where the address is a click behind."""
+    hold(client, "lock:order:1")
+    hold(client, "lock:mail:1")
+    page.goto(f"{explorer}/?refresh=Pause&q=mail&sort=key")
+    shows(page, "lock:mail:1")
+    late("refresh=Pause")
+    says(page, refresh="Pause")
+    page.get_by_role("radio", name="1 s", exact=True).click()
+    says(page, refresh="1 s", q="mail", sort="key")
+    shows(page, "lock:mail:1")
+
+
 def test_choice_of_a_prefix_filters(page, explorer, client):
     """A prefix picked from the list is a filter, in the address too."""
     hold(client, "lock:order:1")
@@ -361,6 +420,51 @@ def test_redis_that_goes_away_and_comes_back(page):
     finally:
         folder.close()
         server.close()
+
+
+COLLECTIONS = """
+import gc, sys
+def tell(phase, info):
+    if phase == "stop" and info["generation"] == 2:
+        print(f"searched everything, {gc.get_freeze_count()} objects left out", file=sys.stderr, flush=True)
+gc.callbacks.append(tell)
+"""
+
+
+def test_runs_of_viewers_do_not_search_all_objects_for_garbage(page, redis_server, client):
+    """Not every run ends with a full collection, and one never looks at what was imported."""
+    folder = Folder()
+    finished = []
+
+    def came(frame):
+        finished.append(ForwardMsg.FromString(frame).WhichOneof("type") == "script_finished")
+
+    try:
+        (folder.path / "sitecustomize.py").write_text(COLLECTIONS)
+        url = start_explorer(folder, redis_server.url, env={"PYTHONPATH": str(folder.path)})
+        hold(client, "lock:order:1")
+        page.on("websocket", lambda socket: socket.on("framereceived", came))
+        page.goto(f"{url}/?refresh=1+s")
+        shows(page, "lock:order:1")
+        output = folder.processes[-1].output
+
+        def told():
+            return re.findall(r"searched everything, (\d+) objects", output())
+
+        before, runs = len(told()), sum(finished)
+        until(lambda: page.evaluate("1") and sum(finished) >= runs + 8, "eight refreshes")
+        assert len(told()) - before < 4
+        url = start_explorer(
+            folder,
+            redis_server.url,
+            env={"PYTHONPATH": str(folder.path), "STREAMLIT_RUNNER_POST_SCRIPT_GC": "true"},
+        )
+        output = folder.processes[-1].output
+        page.goto(f"{url}/?refresh=1+s")
+        until(lambda: page.evaluate("1") and told() and int(told()[-1]) > 100_000, "a search without imports")
+        page.goto("about:blank")
+    finally:
+        folder.close()
 
 
 CHANGES = """nodes => new Promise(done => {

@@ -22,6 +22,7 @@ from explorer_stage import HOLDER, WORKER, Folder, start_prometheus
 from lockscope import tokens
 from lockscope.jobs import Job
 from lockscope_dashboard import prometheus, source
+from lockscope_dashboard.views import address
 from servers import RedisServer, free_port, wait_until
 
 pytestmark = pytest.mark.usefixtures("environment")
@@ -105,6 +106,12 @@ def time_passes():
 
 class TestLive:
     """The list of live locks."""
+
+    def test_first_thing_sent_lets_the_browser_fetch_what_draws_the_table(self, client):
+        """The frame is a component too, so that the code for components is loaded while locks are read."""
+        hold(client, "lock:order:42")
+        first = open_page().main.children[0]
+        assert first.proto.component_name == "lockscope_frame"
 
     def test_row_says_who_holds_it_and_until_when(self, client):
         """A lock taken by the shim shows host, process, job and its deadline."""
@@ -224,6 +231,17 @@ class TestLive:
         app = open_page()
         checked(app.text_input(key="q").set_value("mail").run())
         assert set(rows(app)) == {"lock:mail:1"}
+
+    def test_link_to_the_list_counts_after_a_change_that_was_cut_short(self, client):
+        """Whoever types, goes elsewhere at once and follows a link to the list sees what the link says."""
+        hold(client, "lock:order:1")
+        hold(client, "lock:mail:1")
+        app = open_page()
+        app.session_state[address.AHEAD] = True
+        checked(app.switch_page("pages/holders.py").run())
+        app.switch_page("pages/live.py")
+        app.query_params["q"] = "mail"
+        assert set(rows(checked(app.run()))) == {"lock:mail:1"}
 
     def test_hostile_keys_stay_text(self, client):
         """HTML, Markdown, formulas, direction marks, binary and huge keys are plain values for the page."""

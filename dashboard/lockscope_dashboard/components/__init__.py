@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=16)
-def load(name: str) -> ComponentRenderer:
+def load(name: str, *, isolated: bool = True) -> ComponentRenderer:
     """Return the component whose script and style are ``name.js`` and ``name.css`` beside this file.
 
     Args:
         name: base name of the two files.
+        isolated: its style is for itself, and the page's is not for it.
 
     Returns:
-        The function that mounts it; the shared ``base.css`` and ``base.js`` come first.
+        The function that mounts it; where it is isolated, the shared ``base.css`` and ``base.js`` come first.
     """
     folder = files(__name__)
 
@@ -33,6 +34,7 @@ def load(name: str) -> ComponentRenderer:
 
     return st.components.v2.component(
         f"lockscope_{name}",
-        css=read("base.css") + read(f"{name}.css"),
-        js=read("base.js") + read(f"{name}.js"),
+        css=(read("base.css") if isolated else "") + read(f"{name}.css"),
+        js=(read("base.js") if isolated else "") + read(f"{name}.js"),
+        isolate_styles=isolated,
     )

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import streamlit as st
 
 from lockscope_dashboard import source
-from lockscope_dashboard.views import release
+from lockscope_dashboard.components import load
+from lockscope_dashboard.views import address, release
 from lockscope_dashboard.views.health import literal
 
 if TYPE_CHECKING:
@@ -17,17 +18,6 @@ if TYPE_CHECKING:
 
 _HERE: Final = Path(__file__).parent
 _ICON: Final = str(_HERE.parent / "assets" / "icon.png")
-_STYLE: Final = """<style>
-.stMainBlockContainer { padding-inline: clamp(0.8rem, 2.5vw, 2.5rem); max-width: 1680px; margin: 0 auto; }
-.stMain [data-testid="stHeading"] h1 { padding: 0.1rem 0 0.3rem; }
-@media (max-width: 40rem) {
-  .st-key-filters > div { flex: 1 1 8rem; min-width: 8rem; }
-  .st-key-filters > div:first-child { flex-basis: 100%; }
-  .stMain [data-testid="stButtonGroup"] button { padding-inline: 0.5rem; }
-}
-</style>"""
-# White on the light blue of the dark theme could hardly be read.
-_DARK: Final = '<style>[data-testid^="stBaseButton-primary"] { color: #10161C; }</style>'
 _wired: ContextVar[bool] = ContextVar("wired", default=False)
 
 
@@ -54,7 +44,7 @@ def run() -> None:
     """Set the frame up and run the page that the address names; the first one answers at ``/``."""
     st.set_page_config(page_title="lockscope", page_icon=_ICON, layout="wide")
     st.logo(_ICON, size="medium")
-    st.html(_STYLE + (_DARK if st.context.theme.type == "dark" else ""))
+    load("frame", isolated=False)(key="frame", data={"dark": st.context.theme.type == "dark"})
     chosen = st.navigation(
         [
             st.Page(_HERE / f"{page.name}.py", title=page.title, icon=page.icon, default=page is MENU[0])
@@ -69,6 +59,8 @@ def run() -> None:
         return
     if chosen.url_path != "lock":
         release.forget()
+    if chosen.url_path:
+        address.leave()
     token = _wired.set(True)
     try:
         chosen.run()

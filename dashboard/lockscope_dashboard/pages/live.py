@@ -24,7 +24,8 @@ PAGE_SIZE = 50
 
 def page() -> None:
     """Draw the title and the refresh control once, the rest at every refresh."""
-    address.open_page()
+    if not refresh.pressed():
+        address.open_page()
     interval = refresh.header("Live locks")
     st.fragment(run_every=interval)(live)()
 
@@ -94,13 +95,13 @@ def draw_tiles(snapshot: Snapshot, chosen: tuple[str, ...]) -> None:
 
 
 def draw_filters(snapshot: Snapshot, states: tuple[str, ...]) -> frames.Filters:
-    """Draw the filters, which live in the URL, and read them."""
+    """Draw the filters and read them."""
     frame = snapshot.frame
     with st.container(horizontal=True, vertical_alignment="bottom", key="filters"):
         query = st.text_input(
             "Search",
             key="q",
-            bind="query-params",
+            on_change=address.run_ahead,
             icon=":material/search:",
             placeholder="key, holder, job, or a glob such as lock:order:*",
             label_visibility="collapsed",
@@ -111,7 +112,7 @@ def draw_filters(snapshot: Snapshot, states: tuple[str, ...]) -> frames.Filters:
                     label,
                     frames.choices(frame, name, st.session_state.get(name, ())),
                     key=name,
-                    bind="query-params",
+                    on_change=address.run_ahead,
                     accept_new_options=True,
                     placeholder=label,
                     label_visibility="collapsed",
@@ -171,7 +172,7 @@ def toggle_state(state: str) -> None:
 def _offered(snapshot: Snapshot) -> list[tuple[str, str]]:
     offered = [("prefix", "Prefix"), ("holder", "Holder"), ("dialect", "Dialect")]
     for name, label in (("db", "Database"), ("target", "Target")):
-        if len(snapshot.frame[name].unique()) > 1 or st.query_params.get_all(name):
+        if len(snapshot.frame[name].unique()) > 1 or st.session_state.get(name):
             offered.append((name, label))
     return offered
 

@@ -1,8 +1,10 @@
-"""What of the list of locks lives in its address, beside the filters that Streamlit itself keeps there.
+"""What of the list of locks lives in its address: filters, states, order and page.
 
 A part of a page that refreshes by itself may run with an address that is a click older than what the viewer
 sees: the next refresh was asked for before the click changed the address. So the session is what counts, and
-the address follows it; it is read when the page is opened or its address changes.
+the address follows it; it is read when the page is opened or its address changes. Streamlit's own
+``bind="query-params"`` is not used here: whoever changes one parameter sends all of them, as old as they are,
+and nothing would put back a bound one that is lost so.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from lockscope_dashboard.frames.locks import Filters
 
 LONGEST_NUMBER: Final = 8
-BOUND: Final = ("q", "prefix", "holder", "dialect", "db", "target")  # Streamlit keeps these in the address
+PICKED: Final = ("prefix", "holder", "dialect", "db", "target")  # filters with several values; "q" has one
+AHEAD: Final = "lockscope_ahead"  # of the session: the viewer has changed what the address does not say yet
 _PLACE: Final = "lockscope_place"
 _FILTERS: Final = "lockscope_filters"
 
@@ -62,8 +65,23 @@ def parse(get_all: Callable[[str], list[str]]) -> Place:
 
 
 def open_page() -> None:
-    """Take the place from the address; once, when the page is opened or its address has changed."""
+    """Take place and filters from the address; once, when the page is opened or its address has changed."""
+    if st.session_state.get(AHEAD):
+        return
     st.session_state[_PLACE] = parse(st.query_params.get_all)
+    st.session_state["q"] = (st.query_params.get_all("q") or [""])[-1]
+    for name in PICKED:
+        st.session_state[name] = list(dict.fromkeys(st.query_params.get_all(name)))
+
+
+def run_ahead() -> None:
+    """Remember that the viewer has just changed something which the address does not say yet."""
+    st.session_state[AHEAD] = True
+
+
+def leave() -> None:
+    """Let the address count when the list is opened again; to be called on other pages."""
+    st.session_state[AHEAD] = False
 
 
 def place() -> Place:
@@ -74,6 +92,7 @@ def place() -> Place:
 
 def go_to(new: Place) -> None:
     """Look at another place."""
+    run_ahead()
     st.session_state[_PLACE] = new
 
 
@@ -83,24 +102,29 @@ def follow(filters: Filters) -> None:
     st.session_state[_FILTERS] = filters
     if before is not None and before != filters and place().number > 1:
         go_to(place()._replace(number=1))
-    for name, values in place().params().items():
+    for name, values in _params(filters).items():
         if st.query_params.get_all(name) != values:
             if values:
                 st.query_params[name] = values
             else:
                 del st.query_params[name]
+    st.session_state[AHEAD] = False
 
 
 def back() -> None:
     """Draw the way back to the list as it was."""
-    filters: Filters | None = st.session_state.get(_FILTERS)
-    params = dict(place().params())
-    if filters is not None:
-        params |= {name: [str(value) for value in getattr(filters, name)] for name in BOUND if name != "q"}
-        params["q"] = [filters.q] if filters.q else []
+    params = _params(st.session_state.get(_FILTERS))
     st.page_link(
         "pages/live.py",
         label="Live locks",
         icon=":material/arrow_back:",
         query_params={name: values for name, values in params.items() if values},
     )
+
+
+def _params(filters: Filters | None) -> dict[str, list[str]]:
+    found = place().params()
+    if filters is not None:
+        found |= {"q": [filters.q] if filters.q else []}
+        found |= {name: list(getattr(filters, name)) for name in PICKED}
+    return found

@@ -9,6 +9,15 @@ import streamlit as st
 INTERVALS: Final[dict[str, float | None]] = {"1 s": 1.0, "2 s": 2.0, "5 s": 5.0, "15 s": 15.0, "Pause": None}
 NAME: Final = "refresh"  # in the address
 _CHOSEN: Final = "lockscope_refresh"
+_PRESSED: Final = "lockscope_refresh_pressed"
+
+
+def pressed() -> bool:
+    """Tell whether the page is drawn because its refresh control was used, not because its address changed.
+
+    To be asked before ``header`` draws it.
+    """
+    return bool(st.session_state.get(_PRESSED))
 
 
 def header(title: str, default: str = "2 s") -> float | None:
@@ -29,9 +38,11 @@ def header(title: str, default: str = "2 s") -> float | None:
     asked = st.query_params.get(NAME)
     wanted = asked if asked in INTERVALS else chosen.get(title, default)
     st.session_state[key] = chosen[title] = wanted
+    st.session_state[_PRESSED] = False
     _say(wanted, default)
 
     def choose() -> None:
+        st.session_state[_PRESSED] = True
         chosen[title] = st.session_state[key]
         _say(chosen[title], default)
 
