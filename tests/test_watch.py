@@ -584,6 +584,19 @@ def test_a_server_that_is_not_there_is_one_line(capsys):
     assert "connection refused" in err
 
 
+def test_it_starts_if_one_of_several_targets_answers(server, client, tmp_path, capsys):
+    """A target that is down does not hide the locks of the others."""
+    client.set("lock:a", "t" * 20, px=600_000)
+    down = free_port()
+    file = tmp_path / "targets.yml"
+    file.write_text(
+        f"targets: [{{name: down, url: 'redis://127.0.0.1:{down}'}}, {{name: main, url: '{server.url}'}}]"
+    )
+    assert main(("watch", "--targets", str(file), "--duration", "100ms", "--locks", "lock:*")) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"watching 127.0.0.1:{down}, 127.0.0.1:{server.port}: 1 lock: 1 held")
+
+
 def test_nothing_stays_behind(server, client, capsys):
     """After the command no thread and no connection of it is left."""
     threads, connections = threading.active_count(), len(client.client_list())

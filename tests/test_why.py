@@ -275,6 +275,64 @@ def test_without_permission_it_is_one_line(cli, server, client):
     assert (status, "connection refused" in line) == (2, True)
 
 
+@pytest.fixture
+def partly(server, tmp_path) -> str:
+    """Give a targets file: where nobody listens, with a user that is none, and the clean server."""
+    file = tmp_path / "targets.yml"
+    file.write_text(
+        f"""targets:
+  - {{name: down, url: 'redis://127.0.0.1:{free_port()}/0'}}
+  - {{name: locked, url: '{server.url.replace("redis://", "redis://nobody:secret@")}'}}
+  - {{name: main, url: '{server.url}'}}
+"""
+    )
+    return str(file)
+
+
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_targets_that_answer_are_told_beside_those_that_do_not(cli, client, monkeypatch, partly, words):
+    """What the others have is told, each that could not be asked is named with the reason; status 2."""
+    monkeypatch.delenv("LOCKSCOPE_REDIS_URL")
+    client.set("lock:a", TOKEN, px=60_000)
+    status, out, err = cli("why", "lock:a", "--targets", partly, *words)
+    assert status == 2
+    assert '"target": "main"' in out if words else "database 0 of main" in out
+    down, locked, hint = err.splitlines()
+    assert re.match(r"lockscope why: incomplete, down cannot be asked: .*: connection refused; ", down)
+    assert re.match(r"lockscope why: incomplete, locked cannot be asked: .* password", locked)
+    assert "secret" not in locked
+    assert "--target NAME" in hint
+
+
+def test_a_key_that_some_targets_cannot_tell_of_is_not_simply_absent(cli, monkeypatch, partly):
+    """Not found where somebody answers is status 2, not 1; without any answer it is one line, as ever."""
+    monkeypatch.delenv("LOCKSCOPE_REDIS_URL")
+    status, out, err = cli("why", "lock:a", "--targets", partly)
+    assert (status, out) == (2, "")
+    assert "lock:a does not exist" in err.splitlines()[0]
+    assert "down cannot be asked" in err
+    status, out, err = cli("why", "lock:a", "--targets", partly, "--target", "down", "--target", "locked")
+    [line] = err.splitlines()
+    assert (status, out) == (2, "")
+    assert "connection refused" in line
+
+
+def test_nothing_is_released_while_a_target_cannot_be_asked(cli, client, monkeypatch, partly):
+    """That target may hold the lock that is meant: --target has to say which one is."""
+    monkeypatch.delenv("LOCKSCOPE_REDIS_URL")
+    monkeypatch.setenv(release.VARIABLE, "1")
+    client.set("lock:a", TOKEN, px=60_000)
+    words = ("release", "lock:a", "--targets", partly, "--yes", "--force", "--confirm", "lock:a")
+    status, out, err = cli(*words)
+    [line] = err.splitlines()
+    assert (status, out) == (2, "")
+    assert "down cannot be asked" in line
+    assert "--target" in line
+    assert client.exists("lock:a")
+    assert cli(*words, "--target", "main")[0] == 0
+    assert not client.exists("lock:a")
+
+
 def test_behind_sentinels(cli, monkeypatch):
     """The master that Sentinels name is read, and a release goes there."""
     group = SentinelGroup()

@@ -18,6 +18,8 @@ from lockscope_exporter.explain import NO_ANSWER, explain
 from lockscope_exporter.redis_url import RedisUrl, UrlError, format_address, parse_redis_url
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from redis.connection import AbstractConnection
 
 DEFAULT_TIMEOUT = 2.0
@@ -122,6 +124,25 @@ def verify(url: RedisUrl | str, *, timeout: float = DEFAULT_TIMEOUT) -> None:
             client.close()
     except (redis.RedisError, RedisClusterException, OSError) as error:
         raise failure(error, url) from error
+
+
+def verify_any(urls: Iterable[str], *, timeout: float = DEFAULT_TIMEOUT) -> None:
+    """Check that one of several servers can be used, and ask no more of them than it takes.
+
+    Raises:
+        UrlError: a URL cannot be used.
+        ConnectError: nothing usable answers anywhere; the first one's.
+    """
+    first: ConnectError | None = None
+    for url in urls:
+        try:
+            verify(url, timeout=timeout)
+        except ConnectError as error:
+            first = first or error
+        else:
+            return
+    if first is not None:
+        raise first
 
 
 def failure(error: BaseException, url: RedisUrl) -> ConnectError:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -18,7 +19,7 @@ from lockscope.prefixes import Prefixes
 from lockscope.presence import CHANNEL
 from lockscope_exporter.cli.errors import CommandError
 from lockscope_exporter.cli.keytext import keys_of
-from lockscope_exporter.connect import connect, connect_node, failure
+from lockscope_exporter.connect import ConnectError, connect, connect_node, failure
 from lockscope_exporter.holds import HoldLearner
 from lockscope_exporter.presence import Attendance, RollCall, Standing, runs_here
 from lockscope_exporter.redis_url import parse_redis_url
@@ -35,7 +36,7 @@ from lockscope_exporter.sampling.wire import Line
 from lockscope_exporter.text import shown, shown_key
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from lockscope_exporter.configuration import Options
     from lockscope_exporter.sampling.layout import Address
@@ -57,11 +58,13 @@ class One(NamedTuple):
         key: its exact bytes.
         locks: the locks that it holds, one for each database or hash field.
         type: Redis type of a key that exists and holds no lock, else empty.
+        missed: by name of each target that could not be asked, why; what it has of the key is not known.
     """
 
     key: bytes
     locks: tuple[LockState, ...] = ()
     type: str = ""
+    missed: Mapping[str, str] = MappingProxyType({})
 
 
 def read_one(options: Options, text: str) -> One:
@@ -73,31 +76,41 @@ def read_one(options: Options, text: str) -> One:
 
     Raises:
         UrlError, OptionError: an option cannot be used.
-        ConnectError: a server cannot be reached or refuses what reading needs.
-        CommandError: the user may not read the key, or it changes too fast to be read.
+        ConnectError: no target can be reached, or each refuses what reading needs; the first one's.
+        CommandError: likewise, the user may not read the key there, or it changes too fast to be read.
     """
     sampling = options.sampling()
     prefixes = Prefixes(sampling.prefix_patterns, sampling.max_prefixes)
     expectations = Expectations(sampling.expected_hold, _readable(sampling.state_file))
     expectations.load(time.time())
-    seen = One(b"")
+    targets = options.targets()
+    errors: dict[str, ConnectError | CommandError] = {}
     for key in keys_of(text):
         locks: list[LockState] = []
         kind = ""
-        for target in options.targets():
+        for target in targets:
+            if target.name in errors:
+                continue
             view = _TargetView(target, sampling, prefixes, expectations)
             try:
                 view.read(key)
+            except CommandError as error:
+                errors[target.name] = error
             except (redis.RedisError, RedisClusterException, OSError) as error:
-                raise failure(error, parse_redis_url(target.url)) from error
+                errors[target.name] = failure(error, parse_redis_url(target.url))
             finally:
                 view.close()
             locks += view.locks
             kind = kind or view.type
-        seen = One(key, tuple(locks), "" if locks else kind)
+        if len(errors) == len(targets):
+            raise next(iter(errors.values()))
         if locks or kind:
-            break
-    return seen if seen.locks or seen.type else One(keys_of(text)[0])
+            return One(key, tuple(locks), "" if locks else kind, _lines(errors))
+    return One(keys_of(text)[0], missed=_lines(errors))
+
+
+def _lines(errors: Mapping[str, Exception]) -> dict[str, str]:
+    return {name: str(error) for name, error in errors.items()}
 
 
 def _readable(state_file: str | None) -> str | None:

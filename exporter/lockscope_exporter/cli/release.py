@@ -69,6 +69,10 @@ def command(
 ) -> int:
     """Free the lock KEY if it is still the one that was seen, the way its library does, and wake waiters."""
     one = read_one(options, key)
+    for name, missed in one.missed.items():  # that target may hold the lock that is meant
+        raise CommandError(
+            f"{shown(name, 63)} cannot be asked: {missed}; name the target that is meant with --target"
+        )
     if not one.locks:
         why = missing(one.type)
         if as_json:

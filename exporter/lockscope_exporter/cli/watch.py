@@ -16,7 +16,7 @@ from lockscope_exporter.cli.errors import FAILED, OK, CommandError
 from lockscope_exporter.cli.ls import print_json
 from lockscope_exporter.cli.once import View
 from lockscope_exporter.configuration import Options
-from lockscope_exporter.connect import verify
+from lockscope_exporter.connect import verify_any
 from lockscope_exporter.console import console
 from lockscope_exporter.listing import STATES, Filter
 from lockscope_exporter.options import DURATION, GLOB, TEXT, Checked, ListedChoice, option, redis_options
@@ -114,11 +114,11 @@ def direct(options: Options, *, journal: bool) -> tuple[Watched, str]:
     """Return what watches at Redis itself, and what to call it.
 
     Raises:
-        UrlError, OptionError, ConnectError: an option cannot be used, or a server.
+        UrlError, OptionError: an option cannot be used.
+        ConnectError: no target can be reached; one that cannot, beside others, is shown as away.
     """
     targets, sampling = options.targets(), dataclasses.replace(options.sampling(), gather=_GATHER)
-    for target in targets:
-        verify(target.url, timeout=sampling.timeout)
+    verify_any((target.url for target in targets), timeout=sampling.timeout)
     where = ", ".join(parse_redis_url(target.url).node for target in targets)
     return Direct(targets, sampling, journal=journal), where
 

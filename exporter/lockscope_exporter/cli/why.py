@@ -10,7 +10,7 @@ import click
 
 from lockscope_exporter import runbook, story
 from lockscope_exporter.alerts.options import RUNBOOK_BASE_URL
-from lockscope_exporter.cli.errors import FINDING, OK
+from lockscope_exporter.cli.errors import FAILED, FINDING, OK
 from lockscope_exporter.cli.facts import Fact, print_facts
 from lockscope_exporter.cli.keytext import key_name, keys_of
 from lockscope_exporter.cli.one import read_one
@@ -26,7 +26,7 @@ from lockscope_exporter.redis_url import parse_redis_url
 from lockscope_exporter.release import open_client, open_journal
 from lockscope_exporter.render import STYLES
 from lockscope_exporter.targets import UNNAMED
-from lockscope_exporter.text import label_text
+from lockscope_exporter.text import label_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ _LISTED = 10
 @click.command(
     epilog="Reads only. Telling whether a holder lives takes a second or two, and up to ten more "
     "where its death has to be confirmed. Exit status: 0 the lock is held and nothing is wrong; 1 something "
-    "is, or it is not held; 2 Redis could not be read."
+    "is, or it is not held; 2 Redis, or one of several targets, could not be read."
 )
 @click.argument("key", type=TEXT)
 @option("--field", default=None, help="Field of a hash that holds several locks; all without it.")
@@ -54,8 +54,20 @@ def command(*, options: Options, key: str, field: str | None, runbook_base_url: 
     one = read_one(options, key)
     wanted = None if field is None else keys_of(field)
     locks = [lock for lock in one.locks if wanted is None or lock.field in wanted]
-    if not locks:
-        return _nothing(options, one, as_json=as_json)
+    if locks:
+        _tell(options, locks, runbook_base_url, as_json=as_json)
+    else:
+        _nothing(options, one, as_json=as_json)
+    for name, missed in one.missed.items():
+        click.echo(f"lockscope why: incomplete, {shown(name, 63)} cannot be asked: {shown(missed)}", err=True)
+    if one.missed:
+        click.echo("lockscope why: --target NAME asks one target alone", err=True)
+        return FAILED
+    return OK if locks and all(lock.state == "held" for lock in locks) else FINDING
+
+
+def _tell(options: Options, locks: Sequence[LockState], runbook_base_url: str, *, as_json: bool) -> None:
+    """Print all that is known of these locks."""
     told = [(lock, _past(options, lock), runbook.advice(lock.state, runbook_base_url)) for lock in locks]
     if as_json:
         objects = [why_object(lock, past, advice, options) for lock, past, advice in told]
@@ -65,7 +77,6 @@ def command(*, options: Options, key: str, field: str | None, runbook_base_url: 
             if place:
                 click.echo()
             print_facts(title(lock), facts(lock, past, advice, _commands(lock, options)))
-    return OK if all(lock.state == "held" for lock in locks) else FINDING
 
 
 def facts(lock: LockState, past: Past, advice: runbook.Advice, commands: Sequence[str]) -> Iterator[Fact]:
@@ -137,20 +148,19 @@ def why_object(lock: LockState, past: Past, advice: runbook.Advice, options: Opt
     }
 
 
-def _nothing(options: Options, one: One, *, as_json: bool) -> int:
+def _nothing(options: Options, one: One, *, as_json: bool) -> None:
     """Say what is known of a key that is no lock now."""
     what = missing(one.type) if not one.locks else "has no such field that is a lock"
     if as_json:
         click.echo("[]")
     click.echo(f"lockscope why: {key_name(one.key)} {what}", err=True)
     if not one.type and not one.locks and not as_json:
-        target = options.targets()[0]
+        target = next(target for target in options.targets() if target.name not in one.missed)
         db = (target.dbs or (parse_redis_url(target.url).db,))[0]
         with open_journal(options, target.name) as journal:
             past = past_of(journal, journal, one.key, db)
         if past.events or past.releases:
             print_facts("what is recorded of it:", [Fact("history", _history(past, time.time()))])
-    return FINDING
 
 
 def _past(options: Options, lock: LockState) -> Past:
