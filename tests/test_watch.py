@@ -31,13 +31,16 @@ from lockscope.journal.model import VERSION
 from lockscope.tokens import Owner
 from lockscope_exporter.cli import main
 from lockscope_exporter.listing import Filter
+from lockscope_exporter.sampling import open_source
 from lockscope_exporter.sampling.pace import THICK, Pace
 from lockscope_exporter.state import Family, Holder, LockState, NodeStatus
+from lockscope_exporter.targets import SamplingOptions, Target
 from lockscope_exporter.watching import told
 from lockscope_exporter.watching.board import Board
 from lockscope_exporter.watching.changes import Changes
 from lockscope_exporter.watching.happenings import FREE, Happening, folded
 from lockscope_exporter.watching.screen import bar, frame
+from lockscope_exporter.watching.servers import Servers
 from lockscope_exporter.watching.terminal import names_of
 from servers import Process, free_port, wait_until
 
@@ -132,6 +135,42 @@ def test_a_server_that_is_away_releases_nothing():
     changes.look([], [family()], [away], NOW + 4)
     [found] = changes.look([], [family(expired=1)], [UP], NOW + 90)
     assert (found.what, found.key) == ("expired", b"lock:a")
+
+
+def test_servers_that_go_and_come_back_are_told_once():
+    """Away at the first look or later is told with the reason, and so is the end of it, each time once."""
+    servers = Servers()
+    away = replace(UP, up=False, error="connection refused; check that the server runs there")
+    other = replace(UP, target="stock", node="s:2")
+    assert servers.look([UP, other], NOW) == []
+    looks = [[away], [replace(away, error="no answer in time; wait")], [UP], [UP], [away, other], [UP, other]]
+    told_ = [[(one.what, one.text) for one in servers.look(nodes, NOW)] for nodes in looks]
+    assert told_ == [
+        [("note", "s:1: connection refused, its locks are not known")], [],
+        [("note", "s:1: answers again")], [],
+        [("note", "default s:1: connection refused, its locks are not known")],
+        [("note", "default s:1: answers again")],
+    ]  # fmt: skip
+    [found] = Servers().look([away, other], NOW)
+    assert found.text == "default s:1: connection refused, its locks are not known"
+
+
+def test_a_server_that_has_not_been_asked_yet_is_not_away():
+    """What sampling has only begun with is nothing to tell of."""
+    source = open_source([Target(f"redis://127.0.0.1:{free_port()}")], SamplingOptions())
+    assert [node.up for node in source.nodes()] == [False]
+    assert Servers().look(source.nodes(), NOW) == []
+
+
+def test_notes_are_told_whatever_is_wanted_and_not_folded_into_one():
+    """What can be known of all locks concerns whoever watches some; different notes stay different."""
+    notes = [Happening(NOW, "note", "", text=f"s:{number}: answers again") for number in range(2 * FREE)]
+    assert folded(notes) == notes
+    [same] = folded([notes[0]] * (FREE + 1))
+    assert (same.text, same.count) == ("s:0: answers again", FREE + 1)
+    shown = Board(wanted=Filter(key=b"lock:x", prefixes=frozenset({"lock:*"})))
+    assert shown.concerns(notes[0])
+    assert not shown.concerns(Happening(NOW, "acquired", "other:*", b"other:1"))
 
 
 def test_many_at_once_are_folded_and_losses_stay_single_for_longer():
@@ -510,6 +549,48 @@ def test_a_pipe_gets_lines(following, client):
     assert "Traceback" not in process.output()
 
 
+@pytest.mark.parametrize("words", [(), ("--json",)])
+def test_a_pipe_is_told_of_a_server_that_goes_and_comes_back(own_server, tmp_path, words):
+    """The server itself is a line when it stops answering and one when it answers again, with any filter."""
+    client = own_server.client()
+    client.set("lock:a", "t" * 20, px=600_000)
+    command = [
+        SCRIPT,
+        "watch",
+        "--redis-url",
+        own_server.url,
+        "--locks",
+        "lock:*",
+        "--prefix",
+        "lock:probe:*",
+    ]
+    quick = ["--refresh", "0.1s", "--timeout", "0.5s", "--no-journal"]
+    process = Process([*command, *quick, *words], tmp_path / "log")
+    try:
+        names = (f"lock:probe:{number}" for number in range(10_000))
+        wait_until(lambda: client.set(next(names), "t" * 20, px=500) and "acquired" in process.output(), 60)
+        node = f"127.0.0.1:{own_server.port}"
+        for down, up in ((signal.SIGSTOP, signal.SIGCONT), (signal.SIGKILL, None)):
+            before = len(process.output())
+            own_server.signal(down)
+            wait_until(lambda: f"{node}: " in process.output()[before:])  # noqa: B023 - used at once
+            assert ", its locks are not known" in process.output()[before:]
+            if up is None:
+                own_server.stop()
+                own_server.start()
+            else:
+                own_server.signal(up)
+            wait_until(lambda: f"{node}: answers again" in process.output()[before:], 30)  # noqa: B023
+        assert process.stop(signal.SIGINT) == 0
+    finally:
+        process.stop()
+    assert process.output().count("its locks are not known") == 2
+    assert f"{node}: no answer in time, its locks are not known" in process.output()
+    if words:
+        told_ = [one for one in map(json.loads, process.output().splitlines()) if one["what"] == "note"]
+        assert [one["text"].split(":")[-1] for one in told_][1::2] == [" answers again"] * 2
+
+
 def test_the_journal_adds_waiting_and_losses(following, client):
     """Refused calls and lost renewals that workers write to the journal are lines, too; old ones are not."""
     writer = Writer("web-1", 7, "abcdef", 0)
@@ -595,6 +676,7 @@ def test_it_starts_if_one_of_several_targets_answers(server, client, tmp_path, c
     assert main(("watch", "--targets", str(file), "--duration", "100ms", "--locks", "lock:*")) == 0
     out = capsys.readouterr().out
     assert out.startswith(f"watching 127.0.0.1:{down}, 127.0.0.1:{server.port}: 1 lock: 1 held")
+    assert f"down 127.0.0.1:{down}: connection refused, its locks are not known" in out
 
 
 def test_nothing_stays_behind(server, client, capsys):

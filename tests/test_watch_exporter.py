@@ -159,6 +159,21 @@ def test_an_exporter_that_goes_and_comes_back(redis_server, watching):
     assert "Traceback" not in process.output()
 
 
+def test_a_redis_that_goes_and_comes_back_is_told_through_the_exporter(redis_server, watching):
+    """What the exporter says of its servers is told, too; an exporter that is away says nothing of them."""
+    words = ["--locks", "lock:*", "--timeout", "0.5s"]
+    with Exporter(redis_server.url, *words) as exporter:
+        process = watching(exporter.wait_ready().url)
+        wait_until(lambda: "watching exporter" in process.output(), 60)
+        node = f"127.0.0.1:{redis_server.port}"
+        redis_server.signal(signal.SIGSTOP)
+        wait_until(lambda: f"{node}: no answer in time, its locks are not known" in process.output(), 30)
+        redis_server.signal(signal.SIGCONT)
+        wait_until(lambda: f"{node}: answers again" in process.output(), 30)
+    wait_until(lambda: "connection refused" in process.output())
+    assert process.output().count("its locks are not known") == 1
+
+
 def test_a_redis_that_is_away_is_told_through_the_exporter(capsys):
     """The exporter answers, its Redis does not: the list is incomplete, with status 2 and the reason."""
     with Exporter(f"redis://127.0.0.1:{free_port()}", "--locks", "lock:*") as exporter:

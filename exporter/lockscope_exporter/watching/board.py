@@ -62,7 +62,12 @@ class Board:
             self.locks, self.families, self.at = locks, families, at
 
     def concerns(self, one: Happening) -> bool:
-        """Tell whether a happening is about keys that are wanted; one about several is, by its prefix."""
+        """Tell whether a happening is about keys that are wanted; one about several is, by its prefix.
+
+        A note is about what can be known of all.
+        """
+        if one.what == "note":
+            return True
         if self.wanted.prefixes and one.prefix not in self.wanted.prefixes:
             return False
         if not self.wanted.key or one.key is None:

@@ -88,22 +88,23 @@ class Happening:
 def folded(happened: Iterable[Happening]) -> list[Happening]:
     """Fold what happened many times at once to locks of one family, so that nothing else is drowned.
 
-    What is bad is told one by one for longer: four times as many.
+    What is bad is told one by one for longer: four times as many. Of notes only those that say the same are.
 
     Args:
         happened: in order.
     """
-    groups: dict[tuple[str, str], list[Happening]] = {}
+    groups: dict[tuple[str, str, str], list[Happening]] = {}
     for one in happened:
-        groups.setdefault((one.what, one.prefix), []).append(one)
+        said = one.text if one.what == "note" else ""
+        groups.setdefault((one.what, one.prefix, said), []).append(one)
     found: list[Happening] = []
-    for group in groups.values():
+    for (_, _, said), group in groups.items():
         free = 4 * FREE if group[0].bad else FREE
         if len(group) <= free:
             found += group
         else:
             count = sum(one.count for one in group)
-            found.append(replace(group[-1], key=None, field=None, text="", count=count))
+            found.append(replace(group[-1], key=None, field=None, text=said, count=count))
     return sorted(found, key=lambda one: one.at)
 
 

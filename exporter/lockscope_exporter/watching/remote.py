@@ -163,7 +163,7 @@ class Remote:
             nodes = [
                 NodeStatus("default", self._address.shown, up=False, mode="", age_seconds=0.0, error=why)
             ]
-        self._look = self._look._replace(nodes=nodes)
+        self._look = self._look._replace(nodes=nodes, old=True)
 
 
 @contextlib.contextmanager

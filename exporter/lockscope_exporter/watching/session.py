@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Self
 from lockscope_exporter.watching import told
 from lockscope_exporter.watching.changes import Changes
 from lockscope_exporter.watching.happenings import Happening, folded
+from lockscope_exporter.watching.servers import Servers
 
 if TYPE_CHECKING:
     from lockscope_exporter.watching.board import Board
@@ -35,6 +36,7 @@ class Session:
         self._due = 0.0
         self._last: int | None = None
         self._changes = Changes()
+        self._servers = Servers()
         self._logged: deque[Happening] = deque(maxlen=_LOGGED)
         self._logs = _Logs(self._logged)
         self._loggers = [logging.getLogger(name) for name in ("lockscope_exporter", "lockscope")]
@@ -67,10 +69,11 @@ class Session:
     def look(self) -> list[Happening]:
         """Look once; return what happened since the last time."""
         began = time.monotonic()
-        locks, families, nodes = self._watched.look()
+        locks, families, nodes, old = self._watched.look()
         now = time.time()
         self.board.look(locks, nodes, families, now)
-        happened = self._changes.look(locks, families, nodes, now)
+        happened = [] if old else self._servers.look(nodes, now)
+        happened += self._changes.look(locks, families, nodes, now)
         heard = self._watched.after(self._last)
         self._last = heard.last
         happened += heard.happened

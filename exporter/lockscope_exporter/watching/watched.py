@@ -18,11 +18,13 @@ class Look(NamedTuple):
         locks: every live lock.
         families: the counts by prefix, read after the locks.
         nodes: how sampling of each node stands.
+        old: whoever told this does not answer any more, so it says nothing of the nodes as they are now.
     """
 
     locks: Sequence[LockState]
     families: Sequence[Family]
     nodes: Sequence[NodeStatus]
+    old: bool = False
 
 
 class Watched(Protocol):
