@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -116,14 +118,14 @@ class RedisServer:
         """Return a fresh redis-py client over the unix socket."""
         return redis.Redis(unix_socket_path=self.socket, **options)
 
-    def start(self) -> None:
-        """Start the server and wait until it answers."""
+    def start(self, *, loaded: bool = True) -> None:
+        """Start the server and wait until it answers; ``loaded=False``: also if only that it still loads."""
         command = [self.binary, "--port", str(self.port), "--bind", "127.0.0.1", "--unixsocket", self.socket]
         defaults = {"save": "", "appendonly": "no", "dir": str(self.dir), "daemonize": "no"}
         for name, value in {**defaults, **self.options}.items():
             command += [f"--{name.replace('_', '-')}", str(value)]
         self.process = Process(command, self.dir / "log")
-        wait_until(self._answers, what=f"{command}: {self.dir / 'log'}")
+        wait_until(lambda: self._answers(loaded), what=f"{command}: {self.dir / 'log'}")
 
     def stop(self, sig: int = signal.SIGTERM) -> None:
         """Stop the server; its folder stays for a later ``start``."""
@@ -143,15 +145,17 @@ class RedisServer:
         self.stop()
         shutil.rmtree(self.dir, ignore_errors=True)
 
-    def _answers(self) -> bool:
+    def _answers(self, loaded: bool) -> bool:
         assert self.process is not None
         if self.process.popen.poll() is not None:
             raise AssertionError(f"redis-server ended: {self.process.output()}")
-        client = self.client()
+        client = self.client(retry=Retry(NoBackoff(), 0))
         try:
             client.ping()
         except redis.AuthenticationError:
             return True
+        except redis.BusyLoadingError:
+            return not loaded
         except redis.ConnectionError as error:
             return "NOAUTH" in str(error)
         except redis.ResponseError as error:

@@ -130,6 +130,26 @@ def test_one_other_ends_the_confidence(reader, client, large):
     assert "mget" not in commands(client)
 
 
+@pytest.mark.parametrize("count", [2, 12])
+def test_a_lock_whose_key_becomes_a_large_result_is_fetched_once_and_never_again(reader, client, count):
+    """A key that is the lock of a job first and its result next: from then on its size is asked for first."""
+    asked = hold(client, *range(count))
+    everything = {item.key for item in asked}.__contains__
+    sizes = []
+    for _ in range(3):
+        reader.read(hold(client, *range(count)), everything)
+        for item in asked:
+            client.set(item.key, "x" * 1_000_000)
+        before = client.info("stats")["total_net_output_bytes"]
+        sample = reader.read(asked, everything)
+        sizes.append(client.info("stats")["total_net_output_bytes"] - before)
+        assert set(values(sample).values()) == {None}
+    assert sizes[0] < 1.1 * count * 1_000_000
+    assert max(sizes[1:]) < 20_000
+    client.set("lock:order:0", "token", px=60_000)
+    assert values(reader.read(asked[:1], everything)) == {b"lock:order:0": b"token"}
+
+
 @pytest.mark.parametrize("kind", ["hash", "zset", "set"])
 def test_what_is_too_large_for_holders_is_not_read(reader, client, kind):
     """Few fields or members may be megabytes; those of locks are short. A lock's own size is read."""

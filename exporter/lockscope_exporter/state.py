@@ -161,6 +161,7 @@ class NodeStatus:
         warnings: sentences an operator should read, such as a pattern that cannot be tracked.
         facts: what the server says of itself; ``None`` if it could not be read.
         unreadable: keys under the patterns that this user may not read.
+        visited: every key was visited at least once, or the node was found unreachable.
     """
 
     target: str
@@ -176,6 +177,7 @@ class NodeStatus:
     warnings: tuple[str, ...] = ()
     facts: ServerFacts | None = None
     unreadable: int = 0
+    visited: bool = True
 
 
 @dataclass(frozen=True, slots=True)

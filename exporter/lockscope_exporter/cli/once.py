@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
-from lockscope_exporter.cli.errors import CommandError
 from lockscope_exporter.connect import ConnectError, verify
 from lockscope_exporter.sampling import open_source
 from lockscope_exporter.text import duration_text, shown
@@ -27,10 +26,12 @@ class View(NamedTuple):
     Attributes:
         locks: every live lock.
         nodes: how reading went on each node.
+        wait: seconds that reading was given, 0 if it goes on.
     """
 
     locks: Sequence[LockState]
     nodes: Sequence[NodeStatus]
+    wait: float = 0.0
 
     def faults(self) -> list[str]:
         """Return a line for each node that could not be read completely."""
@@ -38,14 +39,22 @@ class View(NamedTuple):
         return [
             f"{shown(node.target, 63) + ' ' if several else ''}{shown(node.node, 80)}: {shown(fault, 300)}"
             for node in self.nodes
-            if (fault := _fault(node))
+            if (fault := _fault(node, self.wait))
         ]
 
 
-def _fault(node: NodeStatus) -> str:
+def _fault(node: NodeStatus, wait: float) -> str:
     """Say what of a node could not be read; empty if all could."""
     if not node.up:
         return node.error or "no answer"
+    if not node.visited:
+        late = "not every key was visited"
+        if not wait:
+            return f"{late} yet"
+        return (
+            f"{late} within {duration_text(wait)}; allow more with --wait, "
+            "or visit more keys a second with --scan-budget"
+        )
     if not node.unreadable:
         return ""
     keys = "1 key" if node.unreadable == 1 else f"{node.unreadable:,} keys"
@@ -61,8 +70,8 @@ def read_once(options: Options, wait: float) -> View:
 
     Raises:
         UrlError, OptionError: an option cannot be used.
-        ConnectError: no target can be reached; where some can, ``View.faults`` tells of the others.
-        CommandError: it took too long.
+        ConnectError: no target can be reached; where some can, ``View.faults`` tells of the others, and of
+            those that took too long.
     """
     targets = options.targets()
     sampling = dataclasses.replace(
@@ -72,12 +81,8 @@ def read_once(options: Options, wait: float) -> View:
     source = open_source(targets, sampling)
     source.start()
     try:
-        if not source.wait_ready(wait):
-            raise CommandError(
-                f"reading took longer than {duration_text(wait)}; allow more with --wait, "
-                "or visit more keys a second with --scan-budget"
-            )
-        return View(source.locks(), source.nodes())
+        source.wait_ready(wait)
+        return View(source.locks(), source.nodes(), wait)
     finally:
         source.stop()
 

@@ -72,6 +72,7 @@ class Node:
         self._unreadable = 0
         self._resyncs: dict[str, int] = {}
         self._requests: list[tuple[int, bytes]] = []
+        self._reading_requests = False
         self._thread = threading.Thread(
             target=self._run, name=f"lockscope-{place.target}-{place.name}", daemon=True
         )
@@ -120,6 +121,7 @@ class Node:
             warnings=self._warnings(),
             facts=known,
             unreadable=self._unreadable,
+            visited=self.settled.is_set(),
         )
 
     # --- what the session says ---
@@ -167,8 +169,18 @@ class Node:
         """Return the keys to read; once."""
         if not self._requests:
             return []
+        self._reading_requests = True
         requests, self._requests = self._requests, []
         return requests
+
+    def requests_read(self) -> None:
+        """Note that the keys taken were read."""
+        self._reading_requests = False
+
+    @property
+    def requested(self) -> bool:
+        """Whether keys are still to be read that are said to be here."""
+        return bool(self._requests) or self._reading_requests
 
     # --- the thread ---
 
@@ -191,8 +203,9 @@ class Node:
             self.stopping.wait(pause)
 
     def _failed(self, error: BaseException, session: Session) -> None:
-        if session.live and isinstance(error, redis.ConnectionError):
-            return  # cut off, not dead: one new attempt before anything is said
+        cut_off = isinstance(error, redis.ConnectionError) and not isinstance(error, redis.BusyLoadingError)
+        if session.live and cut_off:
+            return  # not dead: one new attempt before anything is said
         reason = explain(error)
         self._error = f"{reason.what}; {reason.fix}"
         self._up = False

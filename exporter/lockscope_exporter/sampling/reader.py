@@ -3,9 +3,9 @@
 Every key goes through ``TYPE`` first, which neither touches its idle time nor fails. Strings are then read
 with ``MGET``, the one command that answers a key of another type with nil and not with an error; everything
 else by a read-only script that looks at the type and reads in one step, since ``HSCAN`` on a key that became
-a string a moment ago would count as an error on the server. A value that is too large for a lock is never
+a string a moment ago would count as an error on the server. A value that is too large for a lock is not
 fetched: ``MEMORY USAGE`` tells, without touching the key. Keys that were strings of a lock's size, and keys
-that are named as many such keys were, go straight to ``MGET``.
+that are named as many such keys were, go straight to ``MGET``, until one of such a name is too large.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _OVERHEAD = 512  # bytes that MEMORY USAGE counts beside key and value, at most
 _MISSING = -2  # what PTTL and PEXPIRETIME say of a key that does not exist
 _MANY = 8  # keys from which on a second round trip costs less than a second look at each deadline
 _ALIKE = 16  # strings in a row after which others with such names are expected to be strings, too
+_OTHER, _LARGE = -1, -2  # in place of that number: one was no string, one was too large
 _MAX_SHAPES = 1000  # shapes of names that are remembered
 _VARYING = b"0123456789abcdefABCDEF-"  # what differs between the names of keys of one kind
 
@@ -100,7 +101,7 @@ class Reader:
         self.abilities = line.abilities
         self._how = how
         self._limit = limit
-        self._strings: dict[bytes, int] = {}  # of keys named alike: strings in a row, -1 once one was none
+        self._strings: dict[bytes, int] = {}  # of keys named alike: strings in a row
 
     def read(self, keys: Sequence[Asked], known: Callable[[bytes], bool]) -> Sample:
         """Read keys as they are now.
@@ -118,7 +119,7 @@ class Reader:
         """
         sample = Sample()
         strings: list[tuple[Asked, float | None]] = []
-        likely = [item for item in keys if known(item.key) or self._expected(item)]
+        likely = [item for item in keys if self._expected(item, known)]
         if likely:
             rest = set(keys).difference(likely)  # what is known may change between two questions
             read = (
@@ -187,7 +188,7 @@ class Reader:
         )
         rest = []
         for item, first, payload, last in zip(asked, before, values, after, strict=True):
-            if isinstance(payload, ResponseError) or isinstance(first, ResponseError):
+            if isinstance(payload, ResponseError) or isinstance(first, ResponseError) or self._large(payload):
                 rest.append(item)
             elif payload is None and first == last == _MISSING:
                 sample.gone.append((item.key, at))
@@ -206,11 +207,14 @@ class Reader:
         answer = self.line.ask(self._mget(asked))[0]
         if isinstance(answer, ResponseError):
             return list(asked)
+        rest: list[Asked] = []
         live: list[tuple[Asked, Any]] = []
         absent: list[Asked] = []
         for item, payload in zip(asked, self._values([answer], len(asked)), strict=True):
             if payload is None:
                 absent.append(item)
+            elif self._large(payload):
+                rest.append(item)
             else:
                 live.append((item, payload))
         commands = [pack(self.abilities.expiry, item.key) for item, _ in live]
@@ -221,7 +225,7 @@ class Reader:
             commands.append(pack(b"EXISTS", *(item.key for item in absent)))
         at, answers = self.line.ask_at(commands)
         existing = answers.pop() if counted else None
-        rest = self._not_gone(absent, existing, at, sample)
+        rest += self._not_gone(absent, existing, at, sample)
         after = self._values(answers[len(live) :], len(live)) if live else []
         for (item, payload), expires, last in zip(live, answers[: len(live)], after, strict=True):
             if isinstance(expires, ResponseError) or expires == _MISSING or last != payload:
@@ -256,10 +260,17 @@ class Reader:
                 rest.append(item)
         return rest
 
-    def _expected(self, item: Asked) -> bool:
-        """Tell whether keys with such a name have always been strings of a lock's size, and may be read."""
-        alike = self._strings.get(item.key.translate(None, _VARYING), 0) >= _ALIKE
-        return alike and self._how(item.key, "string", item.dialect) is not None
+    def _expected(self, item: Asked, known: Callable[[bytes], bool]) -> bool:
+        """Tell whether a key was, or keys with such a name always were, a string of a lock's size to be read.
+
+        Where one was ever larger, the same name may be a lock now and a large result next, so none is.
+        """
+        alike = self._strings.get(item.key.translate(None, _VARYING), 0)
+        if alike == _LARGE:
+            return False
+        if known(item.key):
+            return True
+        return alike >= _ALIKE and self._how(item.key, "string", item.dialect) is not None
 
     def _learn(self, readings: Sequence[Reading]) -> None:
         """Remember of the names of keys whether such keys are short strings."""
@@ -267,8 +278,10 @@ class Reader:
         for reading in readings:
             shape = reading.key.translate(None, _VARYING)
             seen = strings.get(shape, 0)
-            if reading.type != "string" or reading.value is None or len(reading.value) > self._limit:
-                strings[shape] = -1
+            if reading.type == "string" and (reading.value is None or len(reading.value) > self._limit):
+                strings[shape] = _LARGE
+            elif reading.type != "string":
+                strings[shape] = min(seen, _OTHER)
             elif 0 <= seen < _ALIKE:
                 strings[shape] = seen + 1
         while len(strings) > _MAX_SHAPES:
@@ -315,6 +328,9 @@ class Reader:
                 sample.again.append(item)
             else:
                 sample.readings.append(Reading(item.key, "string", payload, later, at))
+
+    def _large(self, payload: bytes | None) -> bool:
+        return payload is not None and len(payload) > self._limit
 
     def _mget(self, asked: Sequence[Asked]) -> list[bytes]:
         """Return the commands that read strings: one, or in a cluster one a key."""

@@ -6,7 +6,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from redis.exceptions import ResponseError
+from redis.exceptions import BusyLoadingError, ResponseError
 
 from lockscope_exporter.sampling.evictions import Evictions
 from lockscope_exporter.sampling.facts import eviction_safe, server_facts
@@ -48,12 +48,18 @@ class ServerWatch:
         return self._evictions is not None
 
     def run(self) -> None:
-        """Look again."""
+        """Look again.
+
+        Raises:
+            redis.BusyLoadingError: it answers, but has no keys yet.
+        """
         self.due = time.monotonic() + _EVERY
         try:
             info = self._line.info()
         except ResponseError:
             return  # not granted: what is unknown stays so
+        if info.get("loading") == "1":
+            raise BusyLoadingError("the server is loading its data")
         self.facts = server_facts(info, self._line.clock.ahead())
         if eviction_safe(self.facts) is not False or self.facts.evicted_keys is None:
             self._evictions = None

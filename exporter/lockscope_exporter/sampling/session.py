@@ -195,6 +195,12 @@ class Session:
             keys = [key for number, key in requested if number == db]
             if keys:
                 intake.look(keys, Cause(asking=True))
+        self._pass_on()
+        self._node.requests_read()
+
+    def _pass_on(self) -> None:
+        """Tell other nodes of the cluster which keys they are said to have."""
+        for db, intake in self._intakes.items():
             moved, intake.elsewhere = intake.elsewhere, []
             for key, address in moved:
                 self._node.elsewhere(db, key, address)
@@ -234,7 +240,8 @@ class Session:
             node.resynced(reason)
             self._settling = True
             self._patrol.hurry()
-        elif self._settling and self._patrol.complete:
+        elif self._settling and self._patrol.complete and not any(i.again for i in self._intakes.values()):
+            self._pass_on()  # whoever waits for this node has to wait for what it knows to be elsewhere
             self._settling = self._first = False
             if self._roll_call is not None:
                 self._roll_call.due = time.monotonic()  # somebody may wait for workers that were just found

@@ -27,7 +27,7 @@ from lockscope_exporter.sampling.watch import Watch
 from lockscope_exporter.state import NodeStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lockscope.prefixes import Prefixes
     from lockscope_exporter.redis_url import RedisUrl
@@ -96,8 +96,10 @@ class TargetMirror:
     def start(self) -> None:
         """Begin in the background."""
         if self._url.kind == "standalone":
-            for member, url in self._members:
+            self._begin(
                 self._add(member, url.node, partial(_open, url, self.shared.options.timeout))
+                for member, url in self._members
+            )
             self._looked.set()
             return
         self._thread = threading.Thread(target=self._run, name=f"lockscope-{self.name}-layout", daemon=True)
@@ -122,7 +124,10 @@ class TargetMirror:
         """Tell whether every node was sampled completely once, or found unreachable; once so, always so."""
         if self._settled:
             return True
-        if not self._looked.is_set() or not all(n.settled.is_set() for n in tuple(self._nodes.values())):
+        nodes = tuple(self._nodes.values())
+        if not self._looked.is_set() or not all(node.settled.is_set() for node in nodes):
+            return False
+        if any(node.requested and node.up for node in nodes):
             return False
         with self.shared.guard:
             ledger = self.shared.ledger
@@ -203,13 +208,15 @@ class TargetMirror:
             if later:
                 self.attendance.moved(time.monotonic())
             moved = self.shared.ledger.assign(layout.owner)
-        for name in new:
+        self._begin(
             self._add(
                 self._members[0][0],
                 name,
                 partial(_open_node, self._url, names[name], self.shared.options.timeout),
                 later=later,
             )
+            for name in new
+        )
         for name, db, key in moved:
             if name not in new:  # a new node reads everything anyway
                 self._nodes[name].request(db, key)
@@ -219,7 +226,7 @@ class TargetMirror:
 
     def _add(
         self, target: Target, name: str, open_client: partial[redis.Redis], *, later: bool = False
-    ) -> None:
+    ) -> Node:
         place = Place(target.name, name, target.dbs or (self._url.db,), open_client)
         node = Node(place, self.shared)
         node.elsewhere = partial(self._elsewhere, name)
@@ -227,7 +234,13 @@ class TargetMirror:
             node.swept = True  # what it has was somebody else's before: nothing is there for the first time
             node.reason = "failover" if self._url.kind == "sentinel" else "topology"
         self._nodes = {**self._nodes, name: node}
-        node.start()
+        return node
+
+    @staticmethod
+    def _begin(nodes: Iterable[Node]) -> None:
+        """Start nodes once all of them are known: the first may have something to pass on to the last."""
+        for node in tuple(nodes):
+            node.start()
 
     def _elsewhere(self, asked: str, db: int, key: bytes, address: Address) -> None:
         """Take in that a node says that another one serves a key."""
