@@ -426,6 +426,26 @@ def test_output_that_cannot_be_written(locks, tmp_path, words):
         assert says in "".join(said)
 
 
+def test_output_is_whole_or_a_failure_without_a_buffer_too(server, client, tmp_path):
+    """With PYTHONUNBUFFERED, as in containers, a write that is cut short does not pass for a success."""
+    token = tokens.describe(Job("invoice.generate", "8812"), time.time())
+    client.mset({f"lock:order:{number}": token for number in range(2_000)})
+    env = {"PATH": os.environ["PATH"], "LOCKSCOPE_REDIS_URL": server.url, "PYTHONUNBUFFERED": "1"}
+    listed = f"{SCRIPT} ls --json --locks 'lock:*'"
+
+    def bash(line: str) -> subprocess.CompletedProcess[str]:
+        words = ["bash", "-c", f"set -o pipefail; {line}"]
+        return subprocess.run(words, capture_output=True, text=True, check=False, env=env)
+
+    whole = bash(listed)
+    assert (whole.returncode, len(json.loads(whole.stdout))) == (0, 2_000)
+    short = bash(f"ulimit -f 100; {listed} > {tmp_path}/list.json")
+    assert short.returncode == 2
+    assert the_line(short.stderr) == "lockscope ls: the output cannot be written: File too large"
+    cut = bash(f"{listed} | head -1")
+    assert (cut.returncode, cut.stderr) == (141, "")
+
+
 def test_without_any_stream(locks):
     """A command that is started with all three standard streams closed still tells by its status."""
     line = f"{SCRIPT} why no-such-lock --redis-url {locks} <&- >&- 2>&-"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import os
 import sys
 from typing import TYPE_CHECKING, TextIO, TypeGuard
@@ -16,10 +17,14 @@ _OF_OUTPUT = frozenset({errno.EBADF, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, er
 
 
 def complete() -> None:
-    """Give the process the three standard streams that it was started without.
+    """Give the process the three standard streams that it was started without, and ones that write all.
 
     The next file or connection would get the number of a missing one, and what is printed would go there.
     Reading finds nothing; writing to a missing stdout fails, so that nobody takes it for a success.
+
+    Without a buffer (PYTHONUNBUFFERED, as in many container images) Python writes once and does not look how
+    much was taken: a disk that is full in the middle cuts the output off and nobody is told. A buffer writes
+    on, or fails.
     """
     for number, mode in ((0, os.O_RDONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
@@ -32,6 +37,7 @@ def complete() -> None:
         sys.stdout = _stream(1, "w")
     if sys.stderr is None:
         sys.stderr = _stream(2, "w")
+    sys.stdout, sys.stderr = _buffered(sys.stdout), _buffered(sys.stderr)
 
 
 def is_of_output(error: BaseException) -> TypeGuard[OSError]:
@@ -59,6 +65,13 @@ def _point(number: int, mode: int) -> None:
     if opened != number:
         os.dup2(opened, number)
         os.close(opened)
+
+
+def _buffered(stream: TextIO) -> TextIO:
+    """Return a stream that passes on whole lines at once, in place of one that has no buffer."""
+    if not isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+        return stream
+    return open(stream.fileno(), "w", 1, encoding=stream.encoding, errors=stream.errors, closefd=False)
 
 
 def _stream(number: int, mode: str) -> TextIO:
