@@ -28,7 +28,7 @@ from lockscope.journal.model import VERSION
 from lockscope_exporter.cli import main
 from lockscope_exporter.listing import lock_object
 from lockscope_exporter.state import Holder, LockState
-from lockscope_exporter.watching.address import Address, parse_address
+from lockscope_exporter.watching.address import Address, AnswerError, Asker, parse_address
 from lockscope_exporter.watching.objects import lock_of
 from lockscope_exporter.watching.tail import Tail
 from servers import Process, RedisServer, free_port, wait_until
@@ -321,11 +321,13 @@ HAPPENED = {"run": "r", "last": 0, "missed": 0, "happened": [], "journal": True,
 
 
 @contextlib.contextmanager
-def answering(status: int, body: bytes, **headers: str) -> Iterator[str]:
-    """Give the URL of a server that answers everything alike."""
+def answering(status: int, body: bytes, *, after: float = 0.0, **headers: str) -> Iterator[str]:
+    """Give the URL of a server that answers everything alike, after so many seconds of silence."""
+    silence = threading.Event()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            silence.wait(after)
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name.replace("_", "-"), value)
@@ -342,9 +344,23 @@ def answering(status: int, body: bytes, **headers: str) -> Iterator[str]:
     try:
         yield f"http://127.0.0.1:{server.server_address[1]}"
     finally:
+        silence.set()
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def test_an_exporter_may_think_for_longer_than_a_connection_may_take():
+    """Only the time for the whole answer ends the waiting for one: very many locks take an exporter long."""
+    with answering(200, b"[7]", after=0.5) as url:
+        patient = Asker(parse_address(url), 0.1)
+        assert patient.ask("/") == [7]
+        patient.close()
+    with answering(200, b"[7]", after=600) as url:
+        hasty = Asker(parse_address(url), 600, 0.1)
+        with pytest.raises(AnswerError, match="no answer in time"):
+            hasty.ask("/")
+        hasty.close()
 
 
 @pytest.mark.parametrize(

@@ -100,8 +100,9 @@ class Asker:
 
     Args:
         address: whom.
-        timeout: seconds of silence.
-        whole: seconds for one answer from end to end.
+        timeout: seconds for a connection.
+        whole: seconds for one answer from end to end, most of which an exporter of very many locks may take
+            before it says the first word.
     """
 
     def __init__(self, address: Address, timeout: float, whole: float = _WHOLE) -> None:
@@ -159,7 +160,7 @@ class Asker:
                 socket.socket.shutdown(sock, socket.SHUT_RDWR)  # not TLS' own, which is for its thread alone
 
     def _ask(self, path: str) -> Any:
-        kept = self._connection.sock is not None
+        kept = self._is_connected()
         try:
             answer = self._answer(path)
         except (http.client.RemoteDisconnected, ConnectionResetError, BrokenPipeError, ssl.SSLEOFError):
@@ -183,9 +184,15 @@ class Asker:
         except (ValueError, RecursionError):
             raise AnswerError("answers with no JSON; is this a lockscope exporter?") from None
 
+    def _is_connected(self) -> bool:
+        return self._connection.sock is not None
+
     def _answer(self, path: str) -> http.client.HTTPResponse:
         if self._ended:
             raise AnswerError("is not asked any more")
+        if not self._is_connected():
+            self._connection.connect()
+            self._connection.sock.settimeout(self._whole)
         self._connection.request("GET", self.address.path + path, headers=self._headers)
         return self._connection.getresponse()
 

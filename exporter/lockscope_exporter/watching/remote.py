@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.watching.address import Address
     from lockscope_exporter.watching.tail import Heard
 
-_TIMEOUT = 5.0  # seconds of silence in the middle of an answer
+_TIMEOUT = 5.0  # seconds for a connection
 _FAREWELL = 0.5  # seconds for the thread to end; it holds nothing that would be missed
 _KEPT = 2_000
 _RUN = 100  # characters of the name of a run
