@@ -93,6 +93,19 @@ def test_locks_that_come_and_go():
     assert between([lock()], [lock()]) == []
 
 
+def test_an_expired_lock_was_held_until_its_deadline():
+    """However late its end is noticed; a released one was held until about then."""
+    for ttl, at, text in (
+        (3.0, 3.9, "after 8.0 s by "),
+        (3.0, 90.0, "after 8.0 s by "),
+        (60.0, 4.0, "after 9.0 s by "),
+    ):
+        changes = Changes()
+        changes.look([lock(ttl_seconds=ttl)], [family()], [UP], NOW)
+        [found] = changes.look([], [family()], [UP], NOW + at)
+        assert found.text.startswith(text)
+
+
 def test_another_owner_took_over_or_was_passed_the_lock():
     """With the deadline passed it is a takeover, before it somebody had released the lock."""
     other = lock(owner=b"t2")

@@ -113,7 +113,10 @@ def _went(old: LockState, now: float) -> Happening:
     held = ""
     if old.age_seconds is not None:
         least = "at least " if old.age_at_least else ""
-        held = f"after {least}{span(old.age_seconds + max(now - old.sampled_at, 0.0))}"
+        more = max(now - old.sampled_at, 0.0)
+        if how == "expired" and old.ttl_seconds is not None:  # whenever that was noticed
+            more = min(more, max(old.ttl_seconds, 0.0))
+        held = f"after {least}{span(old.age_seconds + more)}"
     by = f" by {holder_name(old.holder)}" if old.holder else ""
     return _of(old, how, f"{held}{by}".strip(), now)
 
