@@ -33,7 +33,7 @@ from lockscope_exporter.contention.feed import MonitorFeed
 from lockscope_exporter.contention.monitor import LONGEST, Lines, parse
 from lockscope_exporter.contention.present import lines as text_of
 from lockscope_exporter.contention.replay import Lock, Replay
-from lockscope_exporter.contention.report import merge
+from lockscope_exporter.contention.report import KeyCount, Report, merge
 from lockscope_exporter.contention.sampler import Plan, Progress
 from lockscope_exporter.contention.tally import Tally
 from lockscope_exporter.dialects import DEFAULT_PATTERNS
@@ -47,7 +47,6 @@ from topologies import cluster
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lockscope_exporter.contention.report import Report
 
 RECORDED = json.loads((Path(__file__).parent / "data" / "dialects-observed.json").read_text())
 REDISSON = """
@@ -435,6 +434,67 @@ def test_the_command_names_lock_and_poller(contended, cli):
     assert "of invoice.generate (job 8812)" in out
     assert "deduced" in out
     assert "of what the server sent" in out
+
+
+def test_tries_count_for_more_than_looks():
+    """Who tries in vain comes before what is only looked at, and TRIES/S are tries alone."""
+
+    def lock(key: bytes, **counts: int) -> KeyCount:
+        given = {
+            name: counts.get(name, 0) for name in ("attempts", "acquired", "refused", "unknown", "looks")
+        }
+        asked = given["attempts"] + given["looks"]
+        return KeyCount(
+            key, None, 0, "s:1", "lock:*", **given, renewals=0, releases=0, callers=1, per_second=asked / 2.0
+        )
+
+    report = merge(
+        [
+            Report(
+                nodes=("s:1",), seconds=2.0, keys=(lock(b"lock:watched", attempts=4, acquired=4, looks=400),)
+            ),
+            Report(
+                nodes=("s:2",), seconds=2.0, keys=(lock(b"lock:wanted", attempts=20, refused=20, looks=20),)
+            ),
+            Report(nodes=("s:2",), seconds=2.0, keys=(lock(b"lock:busy", attempts=90, acquired=90),)),
+        ]
+    )
+    rows = [re.split(" +", line) for line in text_of(report, None, 20)]
+    head = rows[0]
+    found = {row[0].partition(" ")[0]: row for row in rows[1:4]}
+    assert [row[0] for row in rows[1:4]] == ["lock:wanted", "lock:busy", "lock:watched"]
+    assert {name: row[head.index("TRIES/S") - len(head)] for name, row in found.items()} == {
+        "lock:wanted": "10.0", "lock:busy": "45.0", "lock:watched": "2.0",
+    }  # fmt: skip
+    assert [one.per_second for one in report.keys] == [20.0, 45.0, 202.0]
+
+
+def test_a_server_that_loads_its_data_says_so(cli):
+    """What it answers until it is done is no cut connection."""
+    server = RedisServer(
+        port=None,
+        enable_debug_command="yes",
+        key_load_delay=20_000,  # microseconds a key: longer than any test
+        loading_process_events_interval_bytes=1024,
+    )
+    try:
+        client = server.client(retry=None)
+        client.execute_command("DEBUG", "POPULATE", 20_000, "lock:x", 32)
+        client.connection_pool.get_connection().send_command("DEBUG", "RELOAD")
+
+        def loads() -> bool:
+            try:
+                return not client.ping()
+            except redis.exceptions.BusyLoadingError:
+                return True
+
+        wait_until(loads)
+        status, out, err = cli("--redis-url", server.url, "--seconds", "1")
+    finally:
+        server.close()
+    assert status == 2
+    assert "the server is loading its data; wait until it is done" in err
+    assert "cut the connection" not in err + out
 
 
 def test_json_has_everything(contended, cli):

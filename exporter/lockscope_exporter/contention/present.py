@@ -113,7 +113,7 @@ def _keys(keys: Sequence[KeyCount], width: int | None, *, several: bool) -> Iter
     head = ("LOCK", "TRIES/S", "TRIES", "TAKEN", "REFUSED", "UNKNOWN", "LOOKS", "CLIENTS")
     rows = [
         (
-            _name(key, several=several), f"{key.per_second:.1f}", f"{key.attempts}", f"{key.acquired}",
+            _name(key, several=several), f"{key.tries_per_second:.1f}", f"{key.attempts}", f"{key.acquired}",
             f"{key.refused}", f"{key.unknown}", f"{key.looks}", f"{key.callers}",
         )
         for key in keys

@@ -52,6 +52,12 @@ class KeyCount:
     per_second: float
 
     @property
+    def tries_per_second(self) -> float:
+        """Tries a second, without the looks."""
+        asked = self.attempts + self.looks
+        return self.per_second * self.attempts / asked if asked else 0.0
+
+    @property
     def contended(self) -> int:
         """Tries and looks that may have been made because another had the lock."""
         return self.refused + self.looks + self.unknown
@@ -147,8 +153,8 @@ def merge(reports: Iterable[Report]) -> Report:
 
 
 def by_contention(key: KeyCount) -> tuple[Any, ...]:
-    """Order locks: the most contended first."""
-    return (-key.refused - key.looks, -key.attempts, key.node, key.db, key.key, key.field or b"")
+    """Order locks: the most tries in vain first, then the most tries; looks alone are no contention yet."""
+    return (-key.refused, -key.attempts, -key.looks, key.node, key.db, key.key, key.field or b"")
 
 
 def by_insistence(caller: CallerCount) -> tuple[Any, ...]:

@@ -107,7 +107,7 @@ def listen(server: Server, plan: Plan, stop: Event, progress: Progress) -> Repor
 
 def _lost(error: Exception) -> str:
     """Say why a connection that listened was lost; empty if the server did not cut it."""
-    if isinstance(error, redis.TimeoutError | TimeoutError):
+    if isinstance(error, redis.TimeoutError | TimeoutError | redis.exceptions.BusyLoadingError):
         return ""
     if not isinstance(error, redis.ConnectionError | ConnectionError):
         return ""
