@@ -189,9 +189,10 @@ def test_a_renewal_that_happens_meanwhile_is_seen(cli, server, client):
     ("put", "says"),
     [
         (lambda client: client.ping(), "does not exist"),
-        (lambda client: client.rpush("lock:a", "x"), "is a list"),
+        (lambda client: client.rpush("lock:a", "x"), "is a list, which is never read"),
+        (lambda client: client.xadd("lock:a", {"x": "y"}), "is a stream, which is never read"),
         (lambda client: client.set("lock:a", "x" * 5_000), "is a string"),
-        (lambda client: client.hset("lock:a", "x", "y"), "is a hash"),
+        (lambda client: client.hset("lock:a", "x", "y"), "is a hash that no known lock looks like; name"),
     ],
 )
 def test_what_is_no_lock_is_one_line(cli, client, put, says):

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lockscope_exporter.state import Holder, LockState
 
 _STATUS = {"ready": OK, "released": OK, "resurrected": OK, "failed": FAILED, "unknown": FAILED}
+_READ = frozenset({"string", "hash", "set", "zset"})  # types that some library's locks have
 _WIDEST = 200
 
 
@@ -114,6 +115,8 @@ def missing(type_: str) -> str:
     """Say what a key is that holds no lock, by its Redis type; empty if it does not exist."""
     if not type_:
         return "does not exist: it is not held now, or it is in another database"
+    if type_ not in _READ:
+        return f"is a {shown(type_, 40)}, which is never read: locks are strings, hashes, sets or sorted sets"
     return f"is a {type_} that no known lock looks like; name its library with --locks 'KEY=DIALECT'"
 
 
