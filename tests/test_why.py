@@ -561,6 +561,23 @@ def test_every_state_has_advice(state):
     assert url == ("" if state == "held" else f"https://wiki/run/{runbook.ALERTS[state]}.md")
 
 
+def test_an_orphan_without_expiry_is_not_waited_for(cli, server, client):
+    """Nobody is told to wait for a TTL that there is not, nor to shorten it: it has to be freed."""
+    worker = Worker(server, "8812")
+    worker.do("take")
+    client.persist("lock:order:1")
+    worker.end(kill=True)
+    status, out, err = cli("why", "lock:order:1")
+    assert (status, err, fact(out, "state")) == (1, "", ["orphaned"])
+    first, second, third = fact(out, "to do")
+    assert first.startswith("It never frees itself: release it; ")
+    assert "give it a TTL" in second
+    assert not re.search(r"\bwait\b|shorten", " ".join(fact(out, "to do")).lower())
+    assert fact(out, "runbook") == [runbook.advice("orphaned").url]
+    [found] = json.loads(cli("why", "lock:order:1", "--json")[1])
+    assert found["to_do"] == [first, second, third]
+
+
 def test_mitigation_is_read_from_markdown():
     """Items are joined over lines, links and code lose their marks; a page without the section has none."""
     text = (

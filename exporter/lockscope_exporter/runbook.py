@@ -19,6 +19,12 @@ ALERTS: dict[State, str] = {
 }
 """The alert, and so the runbook, of each state that is a finding."""
 
+# What the runbook says of waiting for the TTL, and of a shorter one, is no help without any.
+_FOR_EVER = (
+    "It never frees itself: release it; lockscope checks the exact token again while it does.",
+    "Have the code that takes it give it a TTL, and renew, so that a crash cannot make it eternal.",
+    "Give workers time to stop (SIGTERM before SIGKILL).",
+)
 _SECTION = re.compile(r"^## Mitigation\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _ITEM = re.compile(r"^- (.*(?:\n  .*)*)", re.MULTILINE)
 _LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -36,21 +42,25 @@ class Advice(NamedTuple):
     url: str
 
 
-def advice(state: State, base_url: str = RUNBOOK_BASE_URL) -> Advice:
+def advice(state: State, base_url: str = RUNBOOK_BASE_URL, *, expires: bool = True) -> Advice:
     """Return what the runbook of a state says.
 
     Args:
         state: the lock's state.
         base_url: URL of the folder that holds ``<AlertName>.md``.
+        expires: the lock has a TTL.
     """
     name = ALERTS.get(state)
     if name is None:
         return Advice(("nothing looks wrong; whoever waits for it has to wait for its holder",), "")
+    url = f"{base_url.rstrip('/')}/{name}.md"
+    if state == "orphaned" and not expires:
+        return Advice(_FOR_EVER, url)
     try:
         text = (folder("runbooks") / f"{name}.md").read_text(encoding="utf-8")
     except (ShippedFileError, OSError):
         text = ""
-    return Advice(mitigation(text), f"{base_url.rstrip('/')}/{name}.md")
+    return Advice(mitigation(text), url)
 
 
 def mitigation(text: str) -> tuple[str, ...]:

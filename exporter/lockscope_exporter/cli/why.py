@@ -68,7 +68,7 @@ def command(*, options: Options, key: str, field: str | None, runbook_base_url: 
 
 def _tell(options: Options, locks: Sequence[LockState], runbook_base_url: str, *, as_json: bool) -> None:
     """Print all that is known of these locks."""
-    told = [(lock, _past(options, lock), runbook.advice(lock.state, runbook_base_url)) for lock in locks]
+    told = [(lock, _past(options, lock), _advice(lock, runbook_base_url)) for lock in locks]
     if as_json:
         objects = [why_object(lock, past, advice, options) for lock, past, advice in told]
         click.echo(json.dumps(objects, allow_nan=False))
@@ -161,6 +161,10 @@ def _nothing(options: Options, one: One, *, as_json: bool) -> None:
             past = past_of(journal, journal, one.key, db)
         if past.events or past.releases:
             print_facts("what is recorded of it:", [Fact("history", _history(past, time.time()))])
+
+
+def _advice(lock: LockState, runbook_base_url: str) -> runbook.Advice:
+    return runbook.advice(lock.state, runbook_base_url, expires=lock.ttl_seconds is not None)
 
 
 def _past(options: Options, lock: LockState) -> Past:
