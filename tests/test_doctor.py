@@ -31,6 +31,7 @@ from lockscope_exporter.doctor import Evidence, Finding, examine
 from lockscope_exporter.doctor.census import family
 from lockscope_exporter.doctor.checks.patterns import missing
 from lockscope_exporter.doctor.evidence import Holds, Keyspace, ServerEvidence, Unwatched
+from lockscope_exporter.doctor.finding import SEVERITIES
 from lockscope_exporter.doctor.past import from_state_file, summed_up, together
 from lockscope_exporter.doctor.present import lines, summary
 from lockscope_exporter.doctor.probe import sample_key
@@ -217,6 +218,23 @@ def test_servers_that_cannot_be_asked(own_server, doctor):
     own_server.signal(signal.SIGCONT)
     assert (status, len(err.splitlines())) == (2, 1)
     assert time.monotonic() - began < 5
+
+
+def test_the_same_server_in_several_targets_is_told_apart(safe, tmp_path, capsys):
+    """Where there are several targets, each finding about a server names the target too."""
+    file = tmp_path / "targets.yml"
+    file.write_text(
+        f"""targets:
+  - {{name: orders, url: '{safe.url}', locks: ['lock:order:*']}}
+  - {{name: stock, url: '{safe.url}', locks: ['lock:order:*'], dbs: [3]}}
+"""
+    )
+    main(("doctor", "--json", "--observe", "0", "--targets", str(file)))
+    found = json.loads(capsys.readouterr().out)
+    node = f"127.0.0.1:{safe.port}"
+    for check in ("version", "topology", "clock", "eviction", "permissions", "persistence", "feed"):
+        assert [one["where"] for one in of(found, check)] == [f"orders {node}", f"stock {node}"], check
+    assert [one["where"] for one in of(found, "unwatched")] == [f"orders {node}", f"stock {node} db3"]
 
 
 def evidence_of(**facts: Any) -> Evidence:
@@ -630,6 +648,8 @@ def test_text_fits_eighty_columns_and_says_what_to_do(capsys, safe):
     assert all(len(line) <= 80 for line in shown)
     assert shown[0].startswith("critical  a (where")
     assert summary(findings) == "1 critical, 1 ok"
+    many = [Finding("a", severity, "") for severity in SEVERITIES for _ in range(2)]
+    assert summary(many) == "2 critical, 2 warnings, 2 unknown, 2 notes, 2 ok"
 
 
 @pytest.mark.parametrize(

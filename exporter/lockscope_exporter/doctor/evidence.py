@@ -29,6 +29,7 @@ class ServerEvidence:
         clock_ahead: seconds by which its clock is ahead of this host's, ``None`` if it would not tell.
         round_trip: seconds for one answer.
         user: name of the ACL user, empty if not known.
+        target: name of the target that it belongs to, empty if there is only one.
     """
 
     name: str
@@ -42,6 +43,12 @@ class ServerEvidence:
     clock_ahead: float | None = None
     round_trip: float = 0.0
     user: str = ""
+    target: str = ""
+
+    @property
+    def where(self) -> str:
+        """What to call it: its name, after its target's where there are several."""
+        return f"{self.target} {self.name}".lstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +115,7 @@ class Keyspace:
         patterns: by watched pattern.
         unwatched: locks that none of them matches.
         brokers: brokers of Celery.
+        target: as in ``ServerEvidence``.
     """
 
     node: str
@@ -118,6 +126,12 @@ class Keyspace:
     patterns: tuple[PatternCount, ...] = ()
     unwatched: tuple[Unwatched, ...] = ()
     brokers: tuple[Broker, ...] = ()
+    target: str = ""
+
+    @property
+    def where(self) -> str:
+        """What to call its server: its name, after its target's where there are several."""
+        return f"{self.target} {self.node}".lstrip()
 
     @property
     def complete(self) -> bool:

@@ -57,17 +57,19 @@ def gather(
     asked: list[ServerEvidence] = []
     spaces: list[Keyspace] = []
     for target in targets:
+        name = target.name if len(targets) > 1 else ""
         kind = parse_redis_url(target.url).kind
         watch = Watch(target.patterns)
         for server in servers(target.url, sampling.timeout):
             say(f"asking {server.name}")
-            answers = probe(server, kind, watch.globs)
+            answers = replace(probe(server, kind, watch.globs), target=name)
             asked.append(answers)
             if answers.error:
                 continue
             for db in target.dbs or (parse_redis_url(target.url).db,):
                 say(f"looking over the keys of {server.name} db{db}")
-                spaces.append(look_over(server, db, watch.patterns, scan_keys, sampling.scan_budget))
+                space = look_over(server, db, watch.patterns, scan_keys, sampling.scan_budget)
+                spaces.append(replace(space, target=name))
     evidence = Evidence(
         servers=tuple(asked),
         keyspaces=tuple(spaces),

@@ -23,6 +23,7 @@ STYLES: dict[Severity, str] = {
     "note": "cyan",
     "ok": "green",
 }
+_SEVERAL: dict[Severity, str] = {"warning": "warnings", "note": "notes"}  # others are no nouns
 _INDENT = " " * 10
 _LONGEST = 2000  # characters of one finding
 
@@ -55,9 +56,13 @@ def summary(findings: Sequence[Finding]) -> str:
     """Return how many findings of each severity there are."""
     counts = Counter(finding.severity for finding in findings)
     return (
-        ", ".join(f"{counts[severity]} {severity}" for severity in SEVERITIES if counts[severity])
+        ", ".join(_counted(counts[severity], severity) for severity in SEVERITIES if counts[severity])
         or "nothing found"
     )
+
+
+def _counted(count: int, severity: Severity) -> str:
+    return f"{count} {severity if count == 1 else _SEVERAL.get(severity, severity)}"
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -111,4 +111,4 @@ def _part(space: Keyspace) -> str:
 
 
 def _place(space: Keyspace) -> str:
-    return f"{space.node} db{space.db}" if space.db else space.node
+    return f"{space.where} db{space.db}" if space.db else space.where

@@ -29,18 +29,18 @@ def commands(evidence: Evidence) -> Iterator[Finding]:
         for name in missing:
             severity: Severity = "critical" if name in _ESSENTIAL else "warning"
             text = f'the user may not run "{name}" (wanted: {COMMANDS[name]})'
-            yield Finding("permissions", severity, text, _rule(server), server.name, {"command": name})
+            yield Finding("permissions", severity, text, _rule(server), server.where, {"command": name})
         for name, why in NOTIFICATION_COMMANDS.items():
             if server.commands.get(name) == "denied":
                 text = f'the user may not run "{name}" (would help: {why})'
-                yield Finding("permissions", "note", text, "", server.name, {"command": name})
+                yield Finding("permissions", "note", text, "", server.where, {"command": name})
         for name, feature in OPTIONAL.items():
             if server.commands.get(name) == "denied":
                 text = f'the user may not run "{name}", which only {feature} needs'
-                yield Finding("permissions", "note", text, "", server.name, {"command": name})
+                yield Finding("permissions", "note", text, "", server.where, {"command": name})
         if not missing:
             who = f"user {shown(server.user, 40)}" if server.user else "the user"
-            yield Finding("permissions", "ok", f"{who} may run every command needed", "", server.name)
+            yield Finding("permissions", "ok", f"{who} may run every command needed", "", server.where)
 
 
 def keys(evidence: Evidence) -> Iterator[Finding]:
@@ -50,7 +50,7 @@ def keys(evidence: Evidence) -> Iterator[Finding]:
             if answer == "denied":
                 text = f"the user may not read keys of {shown_key(glob, 60)}: locks there are not seen"
                 data = {"pattern": shown_key(glob, 200)}
-                yield Finding("permissions", "warning", text, _rule(server), server.name, data)
+                yield Finding("permissions", "warning", text, _rule(server), server.where, data)
 
 
 def _missing(server: ServerEvidence, name: str) -> bool:

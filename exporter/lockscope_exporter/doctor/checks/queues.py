@@ -20,7 +20,7 @@ CLOSE = 0.8  # share of the visibility timeout that leaves no room for a slow da
 
 def visibility(evidence: Evidence) -> Iterator[Finding]:
     """Is any lock held for longer than the queue waits before it delivers the job again?"""
-    brokers = [(space.node, broker) for space in evidence.keyspaces for broker in space.brokers]
+    brokers = [(space.where, broker) for space in evidence.keyspaces for broker in space.brokers]
     for node, broker in brokers:
         yield _broker(node, broker, told=bool(evidence.visibility))
     if not evidence.visibility and not brokers:

@@ -32,7 +32,7 @@ def persistence(evidence: Evidence) -> Iterator[Finding]:
             continue
         if server.facts is None:
             text = "whether locks survive a crash of the server is not known: INFO is not granted"
-            yield Finding("persistence", "unknown", text, "grant the command INFO to the user", server.name)
+            yield Finding("persistence", "unknown", text, "grant the command INFO to the user", server.where)
         elif server.facts.role != "slave":
             yield from _persistence(server, server.facts)
 
@@ -70,7 +70,7 @@ def _eviction(server: ServerEvidence) -> Finding:
         severity = "warning"
         text = f"maxmemory-policy is {policy}: a full memory can evict a lock, and a second holder comes in"
         fix = "set maxmemory-policy noeviction, or move locks to a server of their own"
-    return Finding("eviction", severity, text, fix, server.name, data)
+    return Finding("eviction", severity, text, fix, server.where, data)
 
 
 _AFTER_A_CRASH: dict[str | None, tuple[Severity, str]] = {
@@ -87,17 +87,17 @@ def _persistence(server: ServerEvidence, facts: ServerFacts) -> Iterator[Finding
     data = {"persistence": facts.persistence, "appendfsync": fsync, "replicas": facts.replicas}
     if info.get("aof_last_write_status", "ok") != "ok":
         text = "the last write of the append-only file failed"
-        yield Finding("persistence", "warning", text, "see the server's log and its disk", server.name, data)
+        yield Finding("persistence", "warning", text, "see the server's log and its disk", server.where, data)
     elif facts.persistence == "aof":
         severity, text = _AFTER_A_CRASH.get(fsync, _AFTER_A_CRASH[None])
-        yield Finding("persistence", severity, f"append-only file: {text}", "", server.name, data)
+        yield Finding("persistence", severity, f"append-only file: {text}", "", server.where, data)
     elif not facts.replicas:
         text = (
             "neither an append-only file nor a replica: a crash of the server loses its newest locks, and "
             "others take them while their holders still work"
         )
         fix = "turn appendonly on, or check a fencing token at what the locks protect"
-        yield Finding("persistence", "warning", text, fix, server.name, data)
+        yield Finding("persistence", "warning", text, fix, server.where, data)
 
 
 def _replication(server: ServerEvidence, facts: ServerFacts) -> Finding:
@@ -112,11 +112,11 @@ def _replication(server: ServerEvidence, facts: ServerFacts) -> Finding:
     if behind > BEHIND or lag > LATE:
         text = f"a replica is {behind:,} bytes and {lag} s behind: a failover now would lose the newest locks"
         fix = "see to the replica's load and network"
-        return Finding("replication", "warning", text, fix, server.name, data)
+        return Finding("replication", "warning", text, fix, server.where, data)
     text = "replication is asynchronous: a failover can lose locks that were taken a moment before"
     if needed is None:
         text += "; min-replicas-to-write is not known"
     elif needed == "0":
         text += ", and a master that is cut off goes on giving out locks (min-replicas-to-write is 0)"
     fix = "where two holders do harm, check a fencing token at what the lock protects"
-    return Finding("replication", "note", text, fix, server.name, data)
+    return Finding("replication", "note", text, fix, server.where, data)

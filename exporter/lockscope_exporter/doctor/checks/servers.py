@@ -42,14 +42,14 @@ def reachable(evidence: Evidence) -> Iterator[Finding]:
     """Does every server answer?"""
     for server in evidence.servers:
         if server.error:
-            yield Finding("reachable", "critical", server.error, "see to it first", server.name)
+            yield Finding("reachable", "critical", server.error, "see to it first", server.where)
 
 
 def version(evidence: Evidence) -> Iterator[Finding]:
     """Is the server new enough for everything that lockscope can see?"""
     for server in _asked(evidence):
         if server.info is None:
-            yield Finding("version", "unknown", _NOT_TOLD, _GRANT_INFO, server.name)
+            yield Finding("version", "unknown", _NOT_TOLD, _GRANT_INFO, server.where)
             continue
         name = "Valkey" if "valkey_version" in server.info else "Redis"
         number = server.info.get("valkey_version") or server.info.get("redis_version", "")
@@ -57,12 +57,12 @@ def version(evidence: Evidence) -> Iterator[Finding]:
         data = {"server": name, "version": number}
         if compatible < _RESP3_SINCE:
             text = f"{name} {number} is older than 6.0: changes can be found by scanning only"
-            yield Finding("version", "warning", text, "update the server", server.name, data)
+            yield Finding("version", "warning", text, "update the server", server.where, data)
         elif compatible < _TRACKINGINFO_SINCE:
             text = f"{name} {number} is older than 6.2: whether tracking is still on cannot be checked"
-            yield Finding("version", "note", text, "", server.name, data)
+            yield Finding("version", "note", text, "", server.where, data)
         else:
-            yield Finding("version", "ok", f"{name} {number}", "", server.name, data)
+            yield Finding("version", "ok", f"{name} {number}", "", server.where, data)
 
 
 def topology(evidence: Evidence) -> Iterator[Finding]:
@@ -75,13 +75,13 @@ def topology(evidence: Evidence) -> Iterator[Finding]:
         if server.facts.role == "slave":
             text = "this is a replica: it may be behind its master, and nobody takes a lock here"
             fix = "name the master, or use sentinel://host/master-name"
-            yield Finding("topology", "warning", text, fix, server.name, data)
+            yield Finding("topology", "warning", text, fix, server.where, data)
         elif server.info.get("cluster_enabled") == "1" and server.kind != "cluster":
             text = "this is one node of a cluster: locks of the other nodes are not seen"
-            yield Finding("topology", "warning", text, f"write cluster://{server.name}", server.name, data)
+            yield Finding("topology", "warning", text, f"write cluster://{server.name}", server.where, data)
         else:
             text = f"{_KINDS[server.kind]}, {replicas} replica{'' if replicas == 1 else 's'} online"
-            yield Finding("topology", "ok", text, "", server.name, data)
+            yield Finding("topology", "ok", text, "", server.where, data)
 
 
 def clock(evidence: Evidence) -> Iterator[Finding]:
@@ -90,7 +90,7 @@ def clock(evidence: Evidence) -> Iterator[Finding]:
         ahead = server.clock_ahead
         if ahead is None:
             text = "the server does not let this user run TIME"
-            yield Finding("clock", "unknown", text, "grant TIME to the user", server.name)
+            yield Finding("clock", "unknown", text, "grant TIME to the user", server.where)
             continue
         data = {"ahead_seconds": round(ahead, 4), "round_trip_seconds": round(server.round_trip, 5)}
         way = f"an answer takes {span(server.round_trip)}"
@@ -100,13 +100,13 @@ def clock(evidence: Evidence) -> Iterator[Finding]:
                 f"the server's clock is {span(abs(ahead))} {side} this host's: ages and starting times of "
                 "locks are wrong by as much"
             )
-            yield Finding("clock", "warning", text, "let both follow NTP", server.name, data)
+            yield Finding("clock", "warning", text, "let both follow NTP", server.where, data)
         elif server.round_trip > SLOW:
             text = f"{way}: every acquire, renewal and release takes at least as long"
-            yield Finding("clock", "note", text, "", server.name, data)
+            yield Finding("clock", "note", text, "", server.where, data)
         else:
             text = f"the clocks agree within {span(max(abs(ahead), 0.001))}; {way}"
-            yield Finding("clock", "ok", text, "", server.name, data)
+            yield Finding("clock", "ok", text, "", server.where, data)
 
 
 def clients(evidence: Evidence) -> Iterator[Finding]:
@@ -120,16 +120,18 @@ def clients(evidence: Evidence) -> Iterator[Finding]:
         if connected > FULL * most:
             fix = "raise maxclients, or look for a leak of connections"
             text = f"{text}: without one nobody gets a lock"
-            yield Finding("clients", "warning", text, fix, server.name, data)
+            yield Finding("clients", "warning", text, fix, server.where, data)
         else:
-            yield Finding("clients", "ok", text, "", server.name, data)
+            yield Finding("clients", "ok", text, "", server.where, data)
 
 
 def feed(evidence: Evidence) -> Iterator[Finding]:
     """How are changes followed, and if not by tracking, why not?"""
+    several = len({status.target for status in evidence.statuses}) > 1
     for status in evidence.statuses:
         if not status.up:
             continue
+        where = f"{status.target} {status.node}" if several else status.node
         reasons = [warning for warning in status.warnings if not _ELSEWHERE.search(warning)]
         data = {"mode": status.mode, "warnings": reasons}
         why = f": {'; '.join(reasons)}" if reasons else ""
@@ -138,7 +140,7 @@ def feed(evidence: Evidence) -> Iterator[Finding]:
             severity = "warning"
         elif status.mode == "notifications":
             severity = "note"
-        yield Finding("feed", severity, f"{_MODES[status.mode]}{why}", "", status.node, data)
+        yield Finding("feed", severity, f"{_MODES[status.mode]}{why}", "", where, data)
 
 
 def _asked(evidence: Evidence) -> Iterator[ServerEvidence]:
