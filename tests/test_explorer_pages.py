@@ -8,6 +8,8 @@ import re
 import shlex
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -286,6 +288,24 @@ class TestLock:
         app = open_page("lock", key="lock:ever")
         assert components(app, "card")[0]["state"] == "no_ttl"
         assert "never free itself" in words(app)
+
+    @pytest.mark.usefixtures("client")
+    def test_orphan_without_expiry_is_not_waited_for(self, server):
+        """Nobody is told to wait for a TTL that does not exist."""
+        program = (
+            "import lockscope, redis, sys; lockscope.instrument(prometheus=False, logs=False); "
+            "client = redis.Redis.from_url(sys.argv[1]); "
+            "assert client.lock('lock:left', timeout=60).acquire(); client.persist('lock:left')"
+        )
+        subprocess.run([sys.executable, "-c", program, server.url], check=True, timeout=60)
+
+        def orphaned():
+            app = open_page("lock", key="lock:left")
+            return app if components(app, "card")[0]["state"] == "orphaned" else None
+
+        told = words(wait_until(orphaned, timeout=30, what="orphaned"))
+        assert "the code that takes it give it a TTL" in told
+        assert "rest of the TTL" not in told
 
     def test_sentences_of_a_page_write_durations_alike(self, client):
         """Evidence and advice stand side by side and speak of the same time in the same words."""

@@ -76,7 +76,7 @@ def draw(lock: LockState, now: float) -> None:
         card.draw(lock, now, key="card")
     with right:
         with st.container(border=True):
-            todo = runbook.advice(lock.state)
+            todo = runbook.advice(lock.state, expires=lock.ttl_seconds is not None)
             more = f"\n\n[Runbook]({todo.url})" if todo.url else ""
             steps = "\n".join(
                 f"{n}. {health.literal(step)}" for n, step in enumerate(todo.steps, start=1) if todo.url

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
-from lockscope_exporter.connect import ConnectError, verify
+from lockscope_exporter.connect import verify_any
 from lockscope_exporter.sampling import open_source
 from lockscope_exporter.text import duration_text, shown
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
     from lockscope_exporter.configuration import Options
     from lockscope_exporter.state import LockState, NodeStatus
-    from lockscope_exporter.targets import Target
 
 
 _ONCE = 3600.0  # seconds between two scans: the second one never comes
@@ -77,7 +76,7 @@ def read_once(options: Options, wait: float) -> View:
     sampling = dataclasses.replace(
         options.sampling(), mode="scan", interval=_ONCE, state_file=None, once=True
     )
-    _verify_any(targets, sampling.timeout)
+    verify_any((target.url for target in targets), timeout=sampling.timeout)
     source = open_source(targets, sampling)
     source.start()
     try:
@@ -85,21 +84,3 @@ def read_once(options: Options, wait: float) -> View:
         return View(source.locks(), source.nodes(), wait)
     finally:
         source.stop()
-
-
-def _verify_any(targets: Sequence[Target], timeout: float) -> None:
-    """Check that there is a target that can be used.
-
-    Raises:
-        ConnectError: there is none; the first one's.
-    """
-    first: ConnectError | None = None
-    for target in targets:
-        try:
-            verify(target.url, timeout=timeout)
-        except ConnectError as error:
-            first = first or error
-        else:
-            return
-    if first is not None:
-        raise first
