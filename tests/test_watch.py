@@ -338,6 +338,8 @@ def test_troubles_are_on_top():
     assert lines[1].startswith("s:1: connection refused")
     assert lines[2].startswith("journal: the user may not read")
     assert "not connected" in lines[0]
+    shown.look([], [down, replace(down, target="stock")], [], NOW)
+    assert [line.split()[0] for line in text_of(shown, 80, 24)[1:3]] == [down.target, "stock"]
 
 
 @pytest.mark.parametrize("width", [40, 60, 80])

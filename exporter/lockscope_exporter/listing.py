@@ -11,7 +11,7 @@ from lockscope_exporter.state import Holder, State
 from lockscope_exporter.text import key_text, label_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from lockscope_exporter.state import Family, LockState, NodeStatus
 
@@ -124,6 +124,17 @@ def holder_object(holder: Holder | None) -> dict[str, Any]:
         "started_at": _rounded(known.started_at),
         "count": known.count,
     }
+
+
+def node_name(node: NodeStatus, nodes: Collection[NodeStatus]) -> str:
+    """Name a node for people, with its target where there are several targets; not yet escaped.
+
+    Args:
+        node: the one to name.
+        nodes: all that are told of, this one among them.
+    """
+    several = len({one.target for one in nodes}) > 1
+    return f"{node.target} {node.node}" if several else node.node
 
 
 def node_object(node: NodeStatus) -> dict[str, Any]:

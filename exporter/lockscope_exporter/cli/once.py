@@ -6,6 +6,7 @@ import dataclasses
 from typing import TYPE_CHECKING, NamedTuple
 
 from lockscope_exporter.connect import verify_any
+from lockscope_exporter.listing import node_name
 from lockscope_exporter.sampling import open_source
 from lockscope_exporter.text import duration_text, shown
 
@@ -34,9 +35,8 @@ class View(NamedTuple):
 
     def faults(self) -> list[str]:
         """Return a line for each node that could not be read completely."""
-        several = len({node.target for node in self.nodes}) > 1
         return [
-            f"{shown(node.target, 63) + ' ' if several else ''}{shown(node.node, 80)}: {shown(fault, 300)}"
+            f"{shown(node_name(node, self.nodes), 150)}: {shown(fault, 300)}"
             for node in self.nodes
             if (fault := _fault(node, self.wait))
         ]

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
+from lockscope_exporter.listing import node_name
 from lockscope_exporter.render import STYLES, age_cell, fit, holder_cell, job_cell, key_cell, summary
 from lockscope_exporter.text import duration_text, shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lockscope_exporter.state import LockState
+    from lockscope_exporter.state import LockState, NodeStatus
     from lockscope_exporter.watching.board import Board
     from lockscope_exporter.watching.happenings import Happening
 
@@ -129,13 +130,13 @@ def _title(board: Board, width: int) -> Text:
 
 
 def _troubles(board: Board, width: int) -> list[Text]:
+    def named(node: NodeStatus) -> str:
+        return shown(node_name(node, board.nodes), 150)
+
     down = [node for node in board.nodes if not node.up]
-    lines = [Text(fit(f"{shown(node.node, 80)}: {shown(node.error, 300)}", width), _BAD) for node in down[:3]]
+    lines = [Text(fit(f"{named(node)}: {shown(node.error, 300)}", width), _BAD) for node in down[:3]]
     lines += [
-        Text(
-            fit(f"{shown(node.node, 80)}: {node.unreadable:,} keys may not be read by this user", width),
-            _WAITING,
-        )
+        Text(fit(f"{named(node)}: {node.unreadable:,} keys may not be read by this user", width), _WAITING)
         for node in board.nodes[:3]
         if node.up and node.unreadable
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from lockscope_exporter.listing import node_name
 from lockscope_exporter.watching.happenings import Happening
 
 if TYPE_CHECKING:
@@ -27,11 +28,10 @@ class Servers:
             nodes: how sampling of each stands.
             now: unix time in seconds.
         """
-        several = len({node.target for node in nodes}) > 1
         told = []
         for node in nodes:
             place = node.target, node.node
-            name = f"{node.target} {node.node}" if several else node.node
+            name = node_name(node, nodes)
             if node.up and place in self._away:
                 self._away.remove(place)
                 told.append(f"{name}: answers again")
