@@ -258,6 +258,37 @@ def test_address_that_a_late_refresh_sets_back_is_put_right(page, explorer, clie
     shows(page, "lock:mail:1")
 
 
+def test_a_new_filter_on_a_later_page_is_one_step_in_the_history(page, explorer, client):
+    """Filter and first page go into the address together: Back shows what was looked at before."""
+    for number in range(60):
+        client.set(f"lock:order:{number:02d}", b"%032d" % number, px=100_000 + number * 1000)
+    page.add_init_script(SAID)
+    page.goto(f"{explorer}/?refresh=1+s&sort=key&page=2")
+    expect(page.get_by_text("51 to 60 of 60 locks")).to_be_visible()
+    page.evaluate("window.said.length = 0")
+    page.get_by_placeholder("key, holder, job").fill("order:1")
+    page.keyboard.press("Enter")
+    shows(page, *(f"lock:order:1{number}" for number in range(10)))
+    says(page, refresh="1 s", sort="key", q="order:1")
+    assert len(page.evaluate("window.said")) == 1
+    page.go_back()
+    expect(page.get_by_text("51 to 60 of 60 locks")).to_be_visible()
+
+
+def test_back_after_the_link_to_the_list_leads_to_the_lock(page, explorer, client):
+    """The way back to the list is one step, with the interval that was chosen there."""
+    hold(client, "lock:order:1")
+    page.goto(f"{explorer}/?refresh=Pause&q=order")
+    page.locator("tr", has_text="lock:order:1").click()
+    expect(page.get_by_text("What to do")).to_be_visible()
+    page.locator("[data-testid=stPageLink]").get_by_role("link", name="Live locks").click()
+    shows(page, "lock:order:1")
+    says(page, refresh="Pause", q="order")
+    page.go_back()
+    expect(page.get_by_text("What to do")).to_be_visible()
+    says(page, key="lock:order:1")
+
+
 def test_refresh_control_leaves_the_list_as_it_is(page, explorer, client, late):
     """What is filtered stays when the interval is chosen, even where the address is a click behind."""
     hold(client, "lock:order:1")

@@ -426,6 +426,78 @@ class TestHealth:
         assert {row["cells"]["severity"]["text"] for row in found} <= SEVERITIES
 
 
+@pytest.fixture
+def several(environment, server, own_server, tmp_path):
+    """Give a function that opens a page of an explorer over two targets, or over those of these URLs."""
+    environment.delenv("LOCKSCOPE_REDIS_URL")
+    environment.setenv("LOCKSCOPE_ALLOW_RELEASE", "1")
+    environment.setenv("LOCKSCOPE_TARGETS", str(tmp_path / "targets.yml"))
+
+    def opened(name="live", stock=own_server.url, **params):
+        lines = f"targets:\n  - {{name: orders, url: '{server.url}'}}\n  - {{name: stock, url: '{stock}'}}\n"
+        (tmp_path / "targets.yml").write_text(lines)
+        return open_page(name, **params)
+
+    return opened
+
+
+def test_release_of_a_key_that_is_locked_in_several_places_asks_which(several, client, own_server):
+    """Nobody says that it is free, and none of the locks is taken for the one that is meant."""
+    hold(client, "lock:order:1")
+    with own_server.client() as other:
+        hold(other, "lock:order:1")
+    app = several("lock", key="lock:order:1")
+    assert "locked in several places" in words(app)
+    next(one for one in app.button if one.label.startswith("Release")).click().run()
+    shown = words(checked(app))
+    assert "choose the one that you mean" in shown
+    assert "Nobody holds" not in shown
+    assert not any(one.label == "Release" for one in app.button)
+
+
+def test_what_is_known_of_one_target_does_not_depend_on_another(several, client):
+    """A target that is down makes its own locks unknown, and no others; any of them may hold a key."""
+    hold(client, "lock:order:1")
+    away = f"redis://127.0.0.1:{free_port()}/0"
+    app = several(stock=away, target="stock")
+    assert "Some servers cannot be read" in app.error[0].value
+    assert "not everything can be read" in components(app, "table")[0]["empty"]
+    app = several(stock=away, target="orders", q="nothing")
+    assert components(app, "table")[0]["empty"] == "No live lock matches these filters."
+    assert "is held at the moment" in words(several("lock", stock=away, key="lock:none", target="orders"))
+    shown = words(several("lock", stock=away, key="lock:none"))
+    assert "is not known while" in shown
+    assert "targets.yml lock:none" in shown
+    assert "--target " not in shown
+
+
+def test_page_that_the_list_does_not_have_leaves_the_address(client):
+    """The address says which page is shown."""
+    for number in range(60):
+        hold(client, f"lock:order:{number}")
+    app = open_page(page="99")
+    assert app.query_params["page"] in ("2", ["2"])
+
+
+@pytest.mark.parametrize("name", ["lock", "contention", "ttl", "duplicates", "health"])
+@pytest.mark.parametrize("kind", ["string", "other format"])
+def test_journal_that_cannot_be_used_is_said(name, kind, environment, client):
+    """Whoever has switched it on is told why it tells nothing, and not to switch it on."""
+    environment.setenv("LOCKSCOPE_JOURNAL", "1")
+    if kind == "string":
+        client.set("lockscope:journal", "x")
+    else:
+        client.xadd("lockscope:journal", {"v": "9", "b": "{}"})
+        client.xadd("lockscope:journal", {"what": "ever"})
+    expected = "cannot be read" if kind == "string" else "of another format: 2 entries"
+
+    def said():
+        app = open_page(name, **({"key": "lock:x"} if name == "lock" else {}))
+        return expected in " ".join(one.value for one in app.warning).replace("\\", "")
+
+    wait_until(said, timeout=20, every=0.2, what="a warning")
+
+
 def test_lock_is_not_said_to_be_free_while_redis_is_down(environment):
     """What cannot be read is not known: neither page nor dialog says that nobody holds the lock."""
     environment.setenv("LOCKSCOPE_REDIS_URL", f"redis://127.0.0.1:{free_port()}/0")

@@ -55,10 +55,18 @@ def look(
     Args:
         key: its exact bytes.
         db: database number, the first watched one if not given.
-        target: name of its target, empty for the first.
+        target: name of its target, empty for any.
         targets: what is sampled.
         targets_file: the file that names the targets, empty where there is none.
     """
+    if targets_file and not target and len({one.quorum_group or one.name for one in targets}) > 1:
+        lock = LockState(key, "", "generic", "held", (), None, 0.0, db=0 if db is None else db)
+        chosen_db = [] if db is None else ["--db", str(db)]
+        start = shlex.join(["lockscope", "why"])
+        return [
+            shlex.join(["lockscope", "why", "--targets", targets_file, *chosen_db]) + line.removeprefix(start)
+            for line in lockscope("why", lock)
+        ]
     first = _where(target, targets)[0]
     url = parse_redis_url(first.url)
     chosen = (first.dbs or (url.db,))[0] if db is None else db

@@ -34,6 +34,7 @@ def live(chosen: window.Window | None) -> None:
     """Draw everything, at every refresh."""
     snapshot = source.board().snapshot()
     health.draw(snapshot.nodes)
+    health.journal(source.journal().troubles())
     asking = history.Asking()
     told = history.from_journal() if chosen is None else None
     if chosen is not None:

@@ -34,6 +34,7 @@ def live(chosen: window.Window | None) -> None:
     board = source.board()
     nodes = board.source.nodes()
     health.draw(nodes)
+    health.journal(source.journal().troubles())
     asking = history.Asking()
     counts: history.Counts | None = history.from_journal()
     if chosen is not None:

@@ -53,6 +53,7 @@ def live() -> None:
     """Draw everything that changes, at every refresh."""
     snapshot = source.board().snapshot()
     health.draw(snapshot.nodes)
+    health.journal(source.journal().troubles())
     st.subheader("Servers", anchor=False)
     draw_nodes(snapshot.nodes)
     st.subheader("Findings", anchor=False)

@@ -26,7 +26,7 @@ def page() -> None:
     """Draw the title and the refresh control once, the rest at every refresh."""
     if not refresh.pressed():
         address.open_page()
-    interval = refresh.header("Live locks")
+    interval = refresh.header(address.TITLE)
     st.fragment(run_every=interval)(live)()
 
 
@@ -44,6 +44,7 @@ def live() -> None:
         lambda: frames.order(frames.apply(snapshot.frame, filters), place.sort, descending=place.descending),
     )
     rows, number, last = frames.page(ordered, place.number, PAGE_SIZE)
+    address.correct(number, filters)
     table.draw(
         snapshot.remembered(("rows", *chosen, number), lambda: table.rows(rows)),
         table.Shown(
@@ -179,7 +180,9 @@ def _offered(snapshot: Snapshot) -> list[tuple[str, str]]:
 
 def _empty(snapshot: Snapshot, filters: frames.Filters) -> str:
     if filters.any() and len(snapshot.frame):
-        return "No live lock matches these filters."
+        if health.all_answer(health.of(snapshot.nodes, filters.target)):
+            return "No live lock matches these filters."
+        return "No lock that is seen matches these filters, but not everything can be read."
     if not any(node.up for node in snapshot.nodes):
         return "Nothing to show while no server can be read."
     if not health.all_answer(snapshot.nodes):

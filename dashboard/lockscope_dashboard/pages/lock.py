@@ -64,7 +64,8 @@ def one(params: dict[str, str]) -> None:
         history(lock.key, lock.db, [holder.fingerprint for holder in lock.holders])
     else:
         db = int(params["db"]) if DATABASE.fullmatch(params.get("db", "")) else None
-        missing(params, db, sure=health.all_answer(snapshot.nodes))
+        asked = health.of(snapshot.nodes, [params["target"]] if params.get("target") else [])
+        missing(params, db, sure=health.all_answer(asked))
         history(text.unshow(params["key"]), db, [])
     health.foot(snapshot.nodes)
 
@@ -126,6 +127,7 @@ def missing(params: dict[str, str], db: int | None, *, sure: bool) -> None:
 def history(key: bytes, db: int | None, held: list[str]) -> None:
     """Draw the lock's past."""
     feed = source.journal()
+    health.journal(feed.troubles())
     overlaps = [one for one in feed.overlaps() if one.key == key and db in (None, one.db)]
     past.draw(feed.timeline(key, db), overlaps, held, feed.heard(), source.board().clock())
 

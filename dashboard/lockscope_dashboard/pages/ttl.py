@@ -34,6 +34,7 @@ def live(chosen: window.Window | None) -> None:
     board = source.board()
     snapshot = board.snapshot()
     health.draw(snapshot.nodes)
+    health.journal(source.journal().troubles())
     asking = history.Asking()
     counts: history.Counts | None = history.from_journal()
     if chosen is not None:

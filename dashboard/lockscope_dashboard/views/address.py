@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import streamlit as st
 
 from lockscope_dashboard.frames.locks import SEVERITY, SORTS
+from lockscope_dashboard.views import refresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from lockscope_dashboard.frames.locks import Filters
 
 LONGEST_NUMBER: Final = 8
+TITLE: Final = "Live locks"
 PICKED: Final = ("prefix", "holder", "dialect", "db", "target")  # filters with several values; "q" has one
 AHEAD: Final = "lockscope_ahead"  # of the session: the viewer has changed what the address does not say yet
 _PLACE: Final = "lockscope_place"
@@ -69,6 +71,7 @@ def open_page() -> None:
     if st.session_state.get(AHEAD):
         return
     st.session_state[_PLACE] = parse(st.query_params.get_all)
+    st.session_state[_FILTERS] = None  # the page is that of the address, whatever was filtered before
     st.session_state["q"] = (st.query_params.get_all("q") or [""])[-1]
     for name in PICKED:
         st.session_state[name] = list(dict.fromkeys(st.query_params.get_all(name)))
@@ -102,24 +105,34 @@ def follow(filters: Filters) -> None:
     st.session_state[_FILTERS] = filters
     if before is not None and before != filters and place().number > 1:
         go_to(place()._replace(number=1))
-    for name, values in _params(filters).items():
-        if st.query_params.get_all(name) != values:
-            if values:
-                st.query_params[name] = values
-            else:
-                del st.query_params[name]
+    _say(filters)
     st.session_state[AHEAD] = False
+
+
+def correct(number: int, filters: Filters) -> None:
+    """Take note that the list has no such page as the address says, and which one is shown instead."""
+    if number != place().number:
+        st.session_state[_PLACE] = place()._replace(number=number)
+        _say(filters)
 
 
 def back() -> None:
     """Draw the way back to the list as it was."""
-    params = _params(st.session_state.get(_FILTERS))
+    params = _params(st.session_state.get(_FILTERS)) | refresh.params(TITLE)
     st.page_link(
         "pages/live.py",
-        label="Live locks",
+        label=TITLE,
         icon=":material/arrow_back:",
         query_params={name: values for name, values in params.items() if values},
     )
+
+
+def _say(filters: Filters) -> None:
+    """Make the address say what is shown, in one step: each is an entry in the history of the browser."""
+    wanted = _params(filters)
+    if any(st.query_params.get_all(name) != values for name, values in wanted.items()):
+        others = {name: st.query_params.get_all(name) for name in st.query_params if name not in wanted}
+        st.query_params.from_dict(others | {name: values for name, values in wanted.items() if values})
 
 
 def _params(filters: Filters | None) -> dict[str, list[str]]:

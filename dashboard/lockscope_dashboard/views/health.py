@@ -10,7 +10,7 @@ import streamlit as st
 from lockscope_dashboard import text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from lockscope_exporter.state import NodeStatus
 
@@ -49,12 +49,32 @@ def all_answer(nodes: Sequence[NodeStatus]) -> bool:
     return bool(nodes) and all(node.up and not node.unreadable for node in nodes)
 
 
+def of(nodes: Sequence[NodeStatus], targets: Collection[str]) -> Sequence[NodeStatus]:
+    """Return the nodes of some targets; all where none is named, or one that no node bears the name of."""
+    known = {node.target for node in nodes}
+    if not targets or not known.issuperset(targets):
+        return nodes
+    return [node for node in nodes if node.target in targets]
+
+
+def journal(troubles: Sequence[str]) -> None:
+    """Draw what is wrong with the journals that a page tells from, if anything is."""
+    if troubles:
+        st.warning(
+            "**Not everything that happened can be told.**\n\n"
+            + "\n".join(f"- {literal(line)}" for line in troubles),
+            icon=":material/history_toggle_off:",
+        )
+
+
 def draw(nodes: Sequence[NodeStatus]) -> None:
     """Draw a box with the problems, if there are any."""
     down = problems(nodes)
     if down:
+        what = "Some servers" if any(node.up for node in nodes) else "Redis"
+        whose = "Their" if what == "Some servers" else "Its"
         st.error(
-            "**Redis cannot be read. Its locks are left out until it can be.**\n\n"
+            f"**{what} cannot be read. {whose} locks are left out until that is mended.**\n\n"
             + "\n".join(f"- {literal(line)}" for line in down),
             icon=":material/cloud_off:",
         )

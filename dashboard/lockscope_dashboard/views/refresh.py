@@ -59,9 +59,20 @@ def header(title: str, default: str = "2 s") -> float | None:
     return INTERVALS[wanted]
 
 
+def params(title: str, default: str = "2 s") -> dict[str, list[str]]:
+    """Return what the address of another page says of the interval chosen there; the default is left out."""
+    wanted = st.session_state.get(_CHOSEN, {}).get(title, default)
+    return {NAME: [wanted]} if wanted != default else {}
+
+
 def _say(wanted: str, default: str) -> None:
-    """Make the address say it; what is the default is left out."""
+    """Make the address say it; what is the default is left out.
+
+    What it says already is not said again: while a page is changing, that would be an entry in the history of
+    the browser with the path of the one and the parameters of the other.
+    """
     if wanted != default:
-        st.query_params[NAME] = wanted
+        if st.query_params.get_all(NAME) != [wanted]:
+            st.query_params[NAME] = wanted
     elif NAME in st.query_params:
         del st.query_params[NAME]

@@ -11,7 +11,7 @@ from streamlit.errors import StreamlitAuthError
 from lockscope_dashboard import source, text
 from lockscope_dashboard.access import Access, decide
 from lockscope_dashboard.frames import locks
-from lockscope_dashboard.views.health import all_answer, code, literal
+from lockscope_dashboard.views.health import all_answer, code, literal, of
 from lockscope_exporter import release
 from lockscope_exporter.connect import ConnectError
 from lockscope_exporter.evidence import holder_name
@@ -35,11 +35,13 @@ class Seen(NamedTuple):
         params: what names the lock.
         lock: the lock as it was seen, ``None`` if it was not held.
         at: when that was, unix time in seconds.
+        places: where it was held; in several, nobody can say which one is meant.
     """
 
     params: Mapping[str, str]
     lock: LockState | None
     at: float
+    places: int
 
 
 def viewer() -> Access:
@@ -96,7 +98,7 @@ def _see(params: Mapping[str, str]) -> None:
     snapshot = source.board().snapshot(max_age=0.0)
     found = locks.find(snapshot.frame, params)
     lock = snapshot.locks[int(found.index[0])] if len(found) == 1 else None
-    st.session_state[SEEN] = Seen(params, lock, source.board().clock())
+    st.session_state[SEEN] = Seen(params, lock, source.board().clock(), len(found))
     st.session_state.pop(DONE, None)
 
 
@@ -115,8 +117,15 @@ def dialog() -> None:
     if anew:
         _see(found.params)
     lock: LockState | None = st.session_state[SEEN].lock
+    if lock is None and st.session_state[SEEN].places > 1:
+        st.info(
+            "This key is locked in several places. Close this, and choose the one that you mean.",
+            icon=":material/account_tree:",
+        )
+        return
     if lock is None:
-        known = all_answer(source.board().source.nodes())
+        target = found.params.get("target")
+        known = all_answer(of(source.board().source.nodes(), [target] if target else []))
         st.info(
             "Nobody holds this lock now."
             if known
@@ -245,4 +254,6 @@ def outcome(result: ReleaseResult) -> None:
     )
     more = "".join(f"\n\n{literal(line)}" for line in result.warnings)
     trail = f"\n\nRecorded as {code(result.audit_id)}." if result.audit_id else ""
-    draw(f"**{words.get(result.outcome, result.outcome)}** {literal(result.detail)}.{trail}{more}")
+    said = words.get(result.outcome, result.outcome)
+    detail = result.detail[:1].upper() + result.detail[1:] if said.endswith(".") else result.detail
+    draw(f"**{said}** {literal(detail)}.{trail}{more}")

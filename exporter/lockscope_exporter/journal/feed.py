@@ -67,6 +67,17 @@ class JournalFeed(Collector):
         """Return one line for every journal that cannot be read."""
         return [reader.error for reader in self._readers if reader.error]
 
+    def troubles(self) -> list[str]:
+        """Return one line for every journal that cannot be read, or not all of it."""
+        found = []
+        for (name, ledger), reader in zip(self._ledgers.items(), self._readers, strict=True):
+            if reader.error:
+                found.append(f"the journal of {name} cannot be read: {reader.error}")
+            if ledger.malformed:
+                entries = "1 entry" if ledger.malformed == 1 else f"{ledger.malformed:,} entries"
+                found.append(f"left out of the journal of {name}, being of another format: {entries}")
+        return found
+
     def collectors(self) -> tuple[JournalFeed, ...]:
         """Return itself if there is any journal to read."""
         return (self,) if self._readers else ()
