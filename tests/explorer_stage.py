@@ -7,15 +7,26 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import sync_playwright
 
 from servers import Process, free_port, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from playwright.sync_api import Browser
+
+_ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+]
 
 WORKER = '''
 """Threads that fight for locks through the shim, as a worker would; argv: redis URL, metrics port."""
@@ -153,6 +164,18 @@ class Folder:
         for process in reversed(self.processes):
             process.stop()
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Give a browser that asks for nothing but the pages of the test."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.fail("chromium is not installed; run tests/system-packages.sh")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=_ARGUMENTS)
+        yield started
+        started.close()
 
 
 def answers(url: str) -> bool:

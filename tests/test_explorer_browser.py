@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import sys
 import time
@@ -12,11 +11,11 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 import lockscope_dashboard
-from explorer_stage import HOLDER, SCENE, WAITER, WORKER, Folder, start_explorer, start_prometheus
+from explorer_stage import HOLDER, SCENE, WAITER, WORKER, Folder, chromium, start_explorer, start_prometheus
 from lockscope import tokens
 from lockscope.jobs import Job
 from lockscope_dashboard.pages import MENU
@@ -24,7 +23,6 @@ from servers import RedisServer, free_port, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
 # Where an address has a path, the frontend of Streamlit asks for its server below that path first, then
 # beside it. The first two answers are 404, the browser logs them, and no page can keep it from that.
 OWN_PROBES = re.compile(rf"/({'|'.join(entry.name for entry in MENU[1:])})/_stcore/(health|host-config)")
@@ -51,13 +49,8 @@ def explorer(redis_server):
 @pytest.fixture(scope="module")
 def browser():
     """Give a chromium."""
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.fail("chromium is not installed; run tests/system-packages.sh")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield chromium
-        chromium.close()
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sysconfig
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import expect, sync_playwright
+from playwright.sync_api import expect
 
-from explorer_stage import Folder, answers, start_explorer
+from explorer_stage import Folder, answers, chromium, start_explorer
 from servers import RedisServer, free_port, wait_until
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
@@ -56,13 +55,8 @@ def explorer(redis_server):
 @pytest.fixture(scope="module")
 def browser():
     """Give a chromium."""
-    path = shutil.which("chromium")
-    if path is None:
-        pytest.fail("chromium is not installed; run tests/system-packages.sh")
-    with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield chromium
-        chromium.close()
+    with chromium() as started:
+        yield started
 
 
 @pytest.fixture

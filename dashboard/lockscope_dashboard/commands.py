@@ -62,11 +62,7 @@ def look(
     if targets_file and not target and len({one.quorum_group or one.name for one in targets}) > 1:
         lock = LockState(key, "", "generic", "held", (), None, 0.0, db=0 if db is None else db)
         chosen_db = [] if db is None else ["--db", str(db)]
-        start = shlex.join(["lockscope", "why"])
-        return [
-            shlex.join(["lockscope", "why", "--targets", targets_file, *chosen_db]) + line.removeprefix(start)
-            for line in lockscope("why", lock)
-        ]
+        return _with("why", ["--targets", targets_file, *chosen_db], lockscope("why", lock))
     first = _where(target, targets)[0]
     url = parse_redis_url(first.url)
     chosen = (first.dbs or (url.db,))[0] if db is None else db
@@ -127,11 +123,13 @@ def _lockscope(command: str, lock: LockState, where: Sequence[Target], targets_f
     named = next((one for one in first.patterns if globs.matches(one.glob, lock.key)), None)
     if named is not None and named.dialect and not targets_file:
         options += ["--locks", f"{os.fsdecode(named.glob)}={named.dialect}"]
+    return _with(command, options, lockscope(command, lock, first.url, lock.target if targets_file else None))
+
+
+def _with(command: str, options: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """Return lines of a command with options before those that they have."""
     start = shlex.join(["lockscope", command])
-    return [
-        shlex.join(["lockscope", command, *options]) + line.removeprefix(start)
-        for line in lockscope(command, lock, first.url, lock.target if targets_file else None)
-    ]
+    return [shlex.join(["lockscope", command, *options]) + line.removeprefix(start) for line in lines]
 
 
 def _secrets(where: Sequence[Target], *, named: bool) -> list[str]:

@@ -64,7 +64,7 @@ def one(params: dict[str, str]) -> None:
         history(lock.key, lock.db, [holder.fingerprint for holder in lock.holders])
     else:
         db = int(params["db"]) if DATABASE.fullmatch(params.get("db", "")) else None
-        asked = health.of(snapshot.nodes, [params["target"]] if params.get("target") else [])
+        asked = health.of(snapshot.nodes, [params.get("target", "")])
         missing(params, db, sure=health.all_answer(asked))
         history(text.unshow(params["key"]), db, [])
     health.foot(snapshot.nodes)

@@ -51,10 +51,10 @@ def all_answer(nodes: Sequence[NodeStatus]) -> bool:
 
 def of(nodes: Sequence[NodeStatus], targets: Collection[str]) -> Sequence[NodeStatus]:
     """Return the nodes of some targets; all where none is named, or one that no node bears the name of."""
-    known = {node.target for node in nodes}
-    if not targets or not known.issuperset(targets):
+    wanted = set(targets) - {""}
+    if not wanted or not wanted.issubset(node.target for node in nodes):
         return nodes
-    return [node for node in nodes if node.target in targets]
+    return [node for node in nodes if node.target in wanted]
 
 
 def journal(troubles: Sequence[str]) -> None:

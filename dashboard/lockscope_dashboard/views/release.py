@@ -124,8 +124,7 @@ def dialog() -> None:
         )
         return
     if lock is None:
-        target = found.params.get("target")
-        known = all_answer(of(source.board().source.nodes(), [target] if target else []))
+        known = all_answer(of(source.board().source.nodes(), [found.params.get("target", "")]))
         st.info(
             "Nobody holds this lock now."
             if known

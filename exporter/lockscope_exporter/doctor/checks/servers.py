@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from lockscope_exporter.doctor.finding import Finding
+from lockscope_exporter.listing import node_name
 from lockscope_exporter.moments import span
 
 if TYPE_CHECKING:
@@ -127,11 +128,10 @@ def clients(evidence: Evidence) -> Iterator[Finding]:
 
 def feed(evidence: Evidence) -> Iterator[Finding]:
     """How are changes followed, and if not by tracking, why not?"""
-    several = len({status.target for status in evidence.statuses}) > 1
     for status in evidence.statuses:
         if not status.up:
             continue
-        where = f"{status.target} {status.node}" if several else status.node
+        where = node_name(status, evidence.statuses)
         reasons = [warning for warning in status.warnings if not _ELSEWHERE.search(warning)]
         data = {"mode": status.mode, "warnings": reasons}
         why = f": {'; '.join(reasons)}" if reasons else ""
